@@ -1,0 +1,89 @@
+package core
+
+import "time"
+
+// binding is the producer controller's side of one worker endpoint's sub-flow.
+type binding struct {
+	id    uint64
+	peer  Peer
+	reg   Registration
+	since time.Duration // when it was bound
+
+	slot  int           // place in registration order
+	heard time.Duration // on the lease clock
+
+	control    uint64 // highest control number seen
+	confirmed  uint64 // every sequence up to here is done
+	dispatched uint64 // highest sequence given out
+	requested  uint64 // granted demand: nothing beyond is sent (rule 41)
+	jobs       ring   // confirmed+1 … dispatched; nil where rejected
+
+	suspended bool // a send failed and the worker has not answered since
+	draining  bool
+	probing   bool
+}
+
+// free is the demand that is not used up.
+func (b *binding) free() int {
+	if b.suspended || b.draining || b.requested <= b.dispatched {
+		return 0
+	}
+	return int(b.requested - b.dispatched)
+}
+
+// job returns the job under a sequence, or nil.
+func (b *binding) job(sequence uint64) *Job {
+	if sequence <= b.confirmed || sequence > b.dispatched {
+		return nil
+	}
+	return *b.jobs.at(int(sequence - b.confirmed - 1))
+}
+
+// inFlight counts the jobs that the worker holds.
+func (b *binding) inFlight() int {
+	n := 0
+	for i := range b.jobs.length {
+		if *b.jobs.at(i) != nil {
+			n++
+		}
+	}
+	return n
+}
+
+// ring is a queue of jobs in sequence order with constant-time access by
+// position. It grows by doubling and keeps its room.
+type ring struct {
+	buf          []*Job
+	head, length int
+}
+
+func (r *ring) at(i int) **Job { return &r.buf[(r.head+i)&(len(r.buf)-1)] }
+
+func (r *ring) push(j *Job) {
+	if r.length == len(r.buf) {
+		grown := make([]*Job, max(4, 2*len(r.buf)))
+		for i := range r.length {
+			grown[i] = *r.at(i)
+		}
+		r.buf, r.head = grown, 0
+	}
+	r.length++
+	*r.at(r.length - 1) = j
+}
+
+func (r *ring) popFront() *Job {
+	p := r.at(0)
+	j := *p
+	*p = nil
+	r.head = (r.head + 1) & (len(r.buf) - 1)
+	r.length--
+	return j
+}
+
+func (r *ring) popBack() *Job {
+	p := r.at(r.length - 1)
+	j := *p
+	*p = nil
+	r.length--
+	return j
+}

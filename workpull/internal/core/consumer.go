@@ -1,0 +1,398 @@
+package core
+
+import (
+	"fmt"
+	"time"
+)
+
+// ConsumerConfig is the configuration of a consumer controller.
+type ConsumerConfig struct {
+	// Producer is the name of the producer endpoint to follow.
+	Producer string
+	// Endpoint is the name of the worker endpoint, Identity what tells it
+	// from all others (rule 27), Incarnation what tells this start of its
+	// controller from earlier ones, Host the host:port of its actor system.
+	Endpoint, Identity, Incarnation, Host string
+	// Actor is the address of the worker actor; confirmations from anybody
+	// else are dropped (rule 81).
+	Actor Peer
+	// Window is the demand granted and the capacity of the buffer, in jobs,
+	// 1 to MaxWindow.
+	Window int
+	// ResendInterval is the tick: the cadence of registrations while there is
+	// silence, and the least time between two requests for a gap.
+	ResendInterval time.Duration
+}
+
+// silentTicks is how many silent ticks in a row a worker still counts as
+// registered; a registration answers within one.
+const silentTicks = 3
+
+// heartbeatsPerLease is how many signs of life a lease spans. A quiet worker
+// registers at every second tick, hence the tick is half as long again.
+const heartbeatsPerLease = 3
+
+// Consumer is the consumer controller of one worker endpoint.
+type Consumer struct {
+	cfg        ConsumerConfig
+	out, taken []Effect
+
+	producer  Peer // where it was resolved
+	resolving bool
+	nonce     uint64
+	session   uint64 // 0 while there is no binding
+	binding   uint64
+	lease     time.Duration
+
+	heard, spoke bool // since the last tick
+	silent       int  // silent ticks in a row
+
+	control    uint64
+	confirmed  uint64 // every sequence up to here is done
+	reported   uint64 // confirmed, as last sent
+	requested  uint64 // granted demand
+	topUpAt    uint64 // confirmed at the last request
+	highest    uint64 // highest sequence received
+	buffer     []Delivery
+	buffered   int
+	running    *running
+	rejections []rejection
+	flushing   bool
+	lastAsk    time.Duration
+	asked      bool
+
+	draining  bool
+	drainSent uint64 // control number of the last Drain
+	drained   bool
+}
+
+// running is the one delivery that the worker actor has (rule 80). It is stale
+// when the binding it came through is over: its outcome counts for nothing,
+// but the worker is busy until it is there.
+type running struct {
+	session, binding uint64
+	delivery         Delivery
+	stale            bool
+}
+
+type rejection struct {
+	Rejection
+	control uint64 // first control message that carried it, 0 before
+}
+
+// NewConsumer returns a consumer controller that waits for Start (rule 73).
+func NewConsumer(cfg ConsumerConfig) (*Consumer, error) {
+	switch {
+	case cfg.Producer == "":
+		return nil, fmt.Errorf("producer name: is empty, wanted the name of a producer endpoint")
+	case cfg.Identity == "" || cfg.Incarnation == "":
+		return nil, fmt.Errorf("worker identity %q, incarnation %q: wanted both", cfg.Identity, cfg.Incarnation)
+	case cfg.Actor == "":
+		return nil, fmt.Errorf("worker actor: no address, wanted a live local actor")
+	case cfg.Window < 1 || cfg.Window > MaxWindow:
+		return nil, fmt.Errorf("flow-control window: is %d, wanted 1 to %d", cfg.Window, MaxWindow)
+	case cfg.ResendInterval <= 0:
+		return nil, fmt.Errorf("resend interval: is %v, wanted more than zero", cfg.ResendInterval)
+	}
+	return &Consumer{cfg: cfg, buffer: make([]Delivery, cfg.Window)}, nil
+}
+
+// Start begins to look for the producer (rule 74).
+func (c *Consumer) Start(time.Duration) { c.resolve() }
+
+// Take returns what is to be done, in order, and forgets it. The slice is
+// valid until the next Take.
+func (c *Consumer) Take() []Effect {
+	clear(c.taken)
+	c.out, c.taken = c.taken[:0], c.out
+	return c.taken
+}
+
+func (c *Consumer) emit(e Effect) { c.out = append(c.out, e) }
+
+// Interval is how often Tick is wanted. The lease shortens it, so that a quiet
+// worker is heard three times within it (B5).
+func (c *Consumer) Interval() time.Duration {
+	if c.lease == 0 {
+		return c.cfg.ResendInterval
+	}
+	return min(c.cfg.ResendInterval, max(time.Millisecond, c.lease/(2*heartbeatsPerLease)))
+}
+
+func (c *Consumer) resolve() {
+	if c.resolving {
+		return
+	}
+	c.resolving = true
+	c.emit(Effect{Kind: Resolve})
+}
+
+// Resolved answers a Resolve with the address of the producer's controller, or
+// with nobody. Every registration has a nonce of its own (rule 74).
+func (c *Consumer) Resolved(_ time.Duration, producer Peer) {
+	c.resolving = false
+	if producer == "" {
+		return
+	}
+	c.producer = producer
+	c.nonce++
+	c.spoke = true
+	c.emit(Effect{Kind: SendRegister, Peer: producer, Registration: &Registration{
+		Producer: c.cfg.Producer, Endpoint: c.cfg.Endpoint, Identity: c.cfg.Identity,
+		Incarnation: c.cfg.Incarnation, Host: c.cfg.Host, Nonce: c.nonce, Draining: c.draining,
+	}})
+}
+
+// RegisterAck is the producer's answer, taken only from where the producer was
+// resolved and only for the latest registration (rule 75). A new session or
+// binding begins afresh; the same one goes on where it was (rule 76).
+func (c *Consumer) RegisterAck(now time.Duration, from Peer, session, binding, confirmed, nonce uint64, lease time.Duration) {
+	if from != c.producer || nonce != c.nonce || session == 0 || binding == 0 {
+		return
+	}
+	c.hear()
+	c.lease = lease
+	if session != c.session || binding != c.binding {
+		c.forget()
+		c.session, c.binding = session, binding
+		c.confirmed, c.reported, c.requested, c.highest, c.topUpAt = confirmed, confirmed, confirmed, confirmed, confirmed
+	}
+	if c.draining {
+		c.sendDrain()
+		return
+	}
+	c.request(now, true)
+}
+
+// forget drops everything that belongs to the binding that was.
+func (c *Consumer) forget() {
+	clear(c.buffer)
+	c.session, c.binding, c.control, c.buffered, c.rejections = 0, 0, 0, 0, nil
+	if c.running != nil {
+		c.running.stale = true
+	}
+}
+
+func (c *Consumer) hear() { c.heard, c.silent = true, 0 }
+
+func (c *Consumer) current(from Peer, session, binding uint64) bool {
+	return c.session != 0 && from == c.producer && session == c.session && binding == c.binding
+}
+
+// expected is the next sequence to hand to the worker.
+func (c *Consumer) expected() uint64 {
+	if c.holds() {
+		return c.confirmed + 2
+	}
+	return c.confirmed + 1
+}
+
+// holds tells whether the worker runs a delivery of the present binding.
+func (c *Consumer) holds() bool { return c.running != nil && !c.running.stale }
+
+// Batch brings jobs of the binding (rules 77, 78).
+func (c *Consumer) Batch(now time.Duration, from Peer, session, binding uint64, jobs []Delivery) {
+	if !c.current(from, session, binding) {
+		return
+	}
+	c.hear()
+	if c.draining {
+		return // handed back already
+	}
+	repeat := false
+	for i := range jobs {
+		d := &jobs[i]
+		switch {
+		case d.Sequence > c.requested: // outside the grant
+		case d.Sequence <= c.confirmed:
+			repeat = true
+		case d.Sequence < c.expected(): // equal to the one in flight
+		default:
+			c.keep(d)
+		}
+	}
+	if repeat {
+		c.ack()
+	}
+	c.deliver()
+	if c.gap() {
+		c.askForGap(now)
+	}
+}
+
+func (c *Consumer) keep(d *Delivery) {
+	place := &c.buffer[d.Sequence%uint64(len(c.buffer))]
+	if place.Sequence == d.Sequence {
+		return
+	}
+	*place = *d
+	c.buffered++
+	c.highest = max(c.highest, d.Sequence)
+}
+
+// deliver hands the next job to the worker when it is idle and the job is
+// there.
+func (c *Consumer) deliver() {
+	if c.running != nil || c.buffered == 0 {
+		return
+	}
+	place := &c.buffer[(c.confirmed+1)%uint64(len(c.buffer))]
+	if place.Sequence != c.confirmed+1 {
+		return
+	}
+	c.running = &running{session: c.session, binding: c.binding, delivery: *place}
+	*place = Delivery{}
+	c.buffered--
+	c.tell()
+}
+
+func (c *Consumer) tell() {
+	r := c.running
+	c.emit(Effect{Kind: Deliver, Session: r.session, Binding: r.binding, Sequence: r.delivery.Sequence, Delivery: r.delivery})
+}
+
+// gap tells whether a sequence is missing below the highest received.
+func (c *Consumer) gap() bool {
+	return c.highest >= c.expected() && uint64(c.buffered) < c.highest-c.expected()+1
+}
+
+// askForGap asks at most once per interval (rule 79).
+func (c *Consumer) askForGap(now time.Duration) {
+	if c.asked && now-c.lastAsk < c.cfg.ResendInterval {
+		return
+	}
+	c.request(now, true)
+}
+
+// Confirmed is the worker's confirmation. One that does not match the delivery
+// in flight is dropped (rule 81).
+func (c *Consumer) Confirmed(now time.Duration, from Peer, session, binding, sequence uint64, id string) {
+	c.finish(now, from, session, binding, sequence, id, nil)
+}
+
+// Rejected tells that the worker did not do the job, or that it could not be
+// decoded (rule 85); the producer gives it out again later.
+func (c *Consumer) Rejected(now time.Duration, from Peer, session, binding, sequence uint64, id, reason string) {
+	c.finish(now, from, session, binding, sequence, id, &reason)
+}
+
+func (c *Consumer) finish(now time.Duration, from Peer, session, binding, sequence uint64, id string, rejected *string) {
+	r := c.running
+	if from != c.cfg.Actor || r == nil || r.session != session || r.binding != binding ||
+		r.delivery.Sequence != sequence || r.delivery.ID != id {
+		return
+	}
+	c.running = nil
+	if !r.stale {
+		c.confirmed = sequence
+		if rejected != nil {
+			c.rejections = append(c.rejections, rejection{Rejection: Rejection{Sequence: sequence, Reason: *rejected}})
+		}
+	}
+	if c.draining {
+		c.afterDrainStep()
+		return
+	}
+	c.deliver()
+	if !r.stale {
+		c.report(now, rejected != nil)
+	}
+}
+
+// report tells the producer of a confirmation, in company where it can: with a
+// request once half the window is used up, at once when nothing is left to do,
+// else within FlushDelay (rules 79, 82, 83).
+func (c *Consumer) report(now time.Duration, urgent bool) {
+	switch {
+	case c.running == nil && c.gap():
+		c.request(now, true)
+	case 2*(c.confirmed-c.topUpAt) >= uint64(c.cfg.Window):
+		c.request(now, false)
+	case urgent || c.running == nil:
+		c.ack()
+	case !c.flushing:
+		c.flushing = true
+		c.emit(Effect{Kind: SetFlush})
+	}
+}
+
+// Flush sends the confirmations that waited for company.
+func (c *Consumer) Flush(time.Duration) {
+	c.flushing = false
+	if c.session != 0 && c.reported < c.confirmed {
+		c.ack()
+	}
+}
+
+// Tick does one thing: register when there was silence, repeat a farewell that
+// was not acknowledged, ask for a gap, or give a sign of life (rule 84).
+func (c *Consumer) Tick(now time.Duration) {
+	heard, spoke := c.heard, c.spoke
+	c.heard, c.spoke = false, false
+	if !heard || c.session == 0 {
+		c.silent = min(c.silent+1, silentTicks)
+		c.resolve()
+		return
+	}
+	switch {
+	case c.draining && !c.drained:
+		c.sendDrain()
+	case c.gap():
+		c.askForGap(now)
+	case len(c.rejections) > 0 || !spoke:
+		c.ack()
+	}
+}
+
+// HandlerRestarted tells that the worker actor was restarted: the delivery it
+// had is told again. This is the only way that a worker is told twice (B2).
+func (c *Consumer) HandlerRestarted(time.Duration) {
+	switch {
+	case c.running == nil:
+	case !c.running.stale:
+		c.tell()
+	default:
+		c.running = nil
+		if c.draining {
+			c.afterDrainStep()
+			return
+		}
+		c.deliver()
+	}
+}
+
+// ProducerStopped tells that the watched producer controller on this node
+// ended. The ticks go on and find its successor (rule 86).
+func (c *Consumer) ProducerStopped(_ time.Duration, peer Peer) {
+	if peer != c.producer {
+		return
+	}
+	c.forget()
+	c.confirmed, c.reported, c.requested, c.highest, c.topUpAt = 0, 0, 0, 0, 0
+	c.silent = silentTicks
+}
+
+// ConsumerStatus is the state of a consumer controller at one moment.
+type ConsumerStatus struct {
+	// Registered: it has a binding and the producer answered of late.
+	Registered, Draining bool
+	Session, Binding     uint64
+	// InFlightID is the MessageID of the job that runs, if one does.
+	InFlightID string
+	// Buffered counts the jobs that wait behind it.
+	Buffered int
+	// Confirmed is the highest sequence of the binding that is done.
+	Confirmed uint64
+}
+
+// Status tells what the controller holds.
+func (c *Consumer) Status() ConsumerStatus {
+	s := ConsumerStatus{
+		Registered: c.session != 0 && c.silent < silentTicks, Draining: c.draining,
+		Session: c.session, Binding: c.binding, Buffered: c.buffered, Confirmed: c.confirmed,
+	}
+	if c.running != nil {
+		s.InFlightID = c.running.delivery.ID
+	}
+	return s
+}

@@ -1,0 +1,126 @@
+package core
+
+import "time"
+
+// request grants the window anew; viaTimeout asks to resend what is missing
+// (rules 39, 40, 79).
+func (c *Consumer) request(now time.Duration, viaTimeout bool) {
+	c.requested = c.confirmed + uint64(c.cfg.Window)
+	c.topUpAt = c.confirmed
+	m := c.message(Request)
+	m.RequestedUpTo = c.requested
+	if viaTimeout {
+		m.ViaTimeout = true
+		m.Received = c.received()
+		c.asked, c.lastAsk = true, now
+	}
+	c.send(m)
+}
+
+func (c *Consumer) ack() { c.send(c.message(Ack)) }
+
+// message fills in what every control message carries, the rejections that are
+// not acknowledged among it.
+func (c *Consumer) message(kind ControlKind) *Control {
+	c.control++
+	m := &Control{
+		Session: c.session, Binding: c.binding, Nonce: c.nonce,
+		Number: c.control, Kind: kind, Confirmed: c.confirmed,
+	}
+	for i := range c.rejections {
+		r := &c.rejections[i]
+		if r.control == 0 {
+			r.control = c.control
+		}
+		m.Rejections = append(m.Rejections, r.Rejection)
+	}
+	return m
+}
+
+func (c *Consumer) send(m *Control) {
+	c.reported = m.Confirmed
+	c.spoke = true
+	c.emit(Effect{Kind: SendControl, Peer: c.producer, Message: m})
+}
+
+// received lists what is held above the confirmed sequences.
+func (c *Consumer) received() []Range {
+	var ranges []Range
+	add := func(s uint64) {
+		if n := len(ranges); n > 0 && ranges[n-1].Last+1 == s {
+			ranges[n-1].Last = s
+			return
+		}
+		ranges = append(ranges, Range{First: s, Last: s})
+	}
+	if c.holds() {
+		add(c.confirmed + 1)
+	}
+	for s := c.expected(); s <= c.highest; s++ {
+		if c.buffer[s%uint64(len(c.buffer))].Sequence == s {
+			add(s)
+		}
+	}
+	return ranges
+}
+
+// ControlAck tells that the producer has taken in every control message up to
+// a number: its rejections need not be repeated, and a farewell is complete
+// once nothing runs.
+func (c *Consumer) ControlAck(_ time.Duration, from Peer, session, binding, control uint64) {
+	if !c.current(from, session, binding) || control > c.control {
+		return
+	}
+	c.hear()
+	n := 0
+	for n < len(c.rejections) && c.rejections[n].control != 0 && c.rejections[n].control <= control {
+		n++
+	}
+	c.rejections = c.rejections[n:]
+	if c.draining && c.drainSent > 0 && control >= c.drainSent && c.running == nil {
+		c.finishDrain()
+	}
+}
+
+// Drain takes no more jobs and hands back at once what has not started; what
+// runs goes on. Drained follows when nothing is held and the producer has
+// taken in the last confirmation (B13).
+func (c *Consumer) Drain(time.Duration) {
+	if c.draining {
+		return
+	}
+	c.draining = true
+	clear(c.buffer)
+	c.buffered, c.highest = 0, 0
+	c.afterDrainStep()
+}
+
+// afterDrainStep says farewell, again with each outcome, so that the producer
+// has both what is handed back and the last confirmation.
+func (c *Consumer) afterDrainStep() {
+	if c.session != 0 {
+		c.sendDrain()
+		return
+	}
+	if c.running == nil {
+		c.finishDrain()
+	}
+}
+
+func (c *Consumer) sendDrain() {
+	m := c.message(Drain)
+	m.KeepUpTo = c.confirmed
+	if c.holds() {
+		m.KeepUpTo++
+	}
+	c.drainSent = m.Number
+	c.send(m)
+}
+
+func (c *Consumer) finishDrain() {
+	if c.drained {
+		return
+	}
+	c.drained = true
+	c.emit(Effect{Kind: Drained})
+}

@@ -1,0 +1,261 @@
+// Package core holds the two controllers of the work-pulling pattern as pure
+// state machines: no goroutine, clock, I/O, randomness or actor type inside.
+//
+// Each event is a method that takes the time and what happened; what is to be
+// done about it gathers in a list that the caller takes with Take and carries
+// out in order. Random values (sessions, binding ids, incarnations) come in
+// with the events. Time is a monotonic duration since an origin that the
+// caller chooses. Neither machine is safe for concurrent use.
+package core
+
+import (
+	"errors"
+	"fmt"
+	"time"
+)
+
+// Limits of the protocol.
+const (
+	// MaxWindow is the largest flow-control window and the furthest that a
+	// worker may ask beyond what it has confirmed, in jobs (rules 35, 73).
+	MaxWindow = 10_000
+	// FlushDelay is how long a confirmation may wait for company (rule 83).
+	FlushDelay = 5 * time.Millisecond
+	// DefaultLease is how long a worker's controller may be silent before it
+	// loses its binding (B5).
+	DefaultLease = 15 * time.Second
+)
+
+// Peer is the address of a controller as its transport writes it. The empty
+// Peer is nobody.
+type Peer string
+
+// Payload is a job's encoded message: a snapshot that the controller owns and
+// nobody changes (rule 10).
+type Payload struct {
+	TypeURL string
+	Value   []byte
+}
+
+// Job is one accepted job. The caller may read it and must not change it.
+type Job struct {
+	// ID is the MessageID, unique among the jobs that the producer holds.
+	ID string
+	// StoreSequence is the number that Stored carried.
+	StoreSequence uint64
+	// Attempt counts dispatches that were charged, from 1.
+	Attempt uint32
+	Payload Payload
+
+	state      jobState
+	binding    *binding // while dispatched
+	sequence   uint64   // while dispatched
+	due        time.Duration
+	heapIndex  int
+	prev, next *Job // while waiting
+}
+
+type jobState uint8
+
+const (
+	jobStored     jobState = iota // told Stored, not yet acknowledged
+	jobWaiting                    // in the pool
+	jobDispatched                 // at a worker
+	jobDelayed                    // waits for its backoff
+)
+
+// Stage names where a terminal failure happened.
+type Stage string
+
+// Stages of a terminal failure.
+const (
+	StageLoad     Stage = "load"
+	StageStore    Stage = "store"
+	StageAccept   Stage = "accept"
+	StageConfirm  Stage = "confirm"
+	StageProtocol Stage = "protocol"
+)
+
+// Kind tells what an Effect asks for.
+type Kind uint8
+
+// Effects of the producer controller.
+const (
+	// RequestNext: tell the producer actor that a job is wanted
+	// (Session, Token).
+	RequestNext Kind = iota + 1
+	// Stored: tell the producer actor that its job is stored
+	// (Session, Token, Job).
+	Stored
+	// DeliveryConfirmed: tell the producer actor that a worker did Job.
+	DeliveryConfirmed
+	// Verify: find out whether Registration, sent by Peer, is genuine, and
+	// call Verified with the answer (rules 22-26).
+	Verify
+	// Probe: find out whether the controller at Peer with Incarnation still
+	// lives, and call Probed with Binding and the answer.
+	Probe
+	// RegisterAck: send the acknowledgement to Peer (Session, Binding,
+	// Confirmed, Nonce, Lease).
+	RegisterAck
+	// Bound and Unbound: a binding began or ended: watch, or stop watching,
+	// the controller at Peer; on Unbound drop its outbox (Binding, Reason).
+	Bound
+	Unbound
+	// Dispatch: send Job to Peer as Sequence of Binding.
+	Dispatch
+	// ControlAck: send the acknowledgement of Control to Peer
+	// (Session, Binding, Control).
+	ControlAck
+	// Failed: publish a terminal failure (Stage, Err) and stop the controller.
+	Failed
+)
+
+// Effects of the consumer controller.
+const (
+	// Resolve: find the producer's controller and call Resolved.
+	Resolve Kind = iota + 64
+	// SendRegister: send Registration to Peer.
+	SendRegister
+	// SendControl: send Message to Peer.
+	SendControl
+	// Deliver: hand Delivery to the worker actor (Session, Binding).
+	Deliver
+	// SetFlush: call Flush after FlushDelay.
+	SetFlush
+	// Drained: nothing is held any more; the worker may end.
+	Drained
+)
+
+// Effect is one thing that the caller has to do. Which fields are set depends
+// on Kind.
+type Effect struct {
+	Kind         Kind
+	Peer         Peer
+	Session      uint64
+	Binding      uint64
+	Token        uint64
+	Sequence     uint64
+	Control      uint64
+	Confirmed    uint64
+	Nonce        uint64
+	Lease        time.Duration
+	Job          *Job
+	Registration *Registration
+	Message      *Control
+	Delivery     Delivery
+	Incarnation  string
+	Reason       Reason
+	Stage        Stage
+	Err          error
+}
+
+// Registration is what a consumer controller says of itself.
+type Registration struct {
+	// Producer is the name of the producer endpoint it follows.
+	Producer string
+	// Endpoint is the name of its worker endpoint.
+	Endpoint string
+	// Identity of the worker endpoint; one binding each (rule 27).
+	Identity string
+	// Incarnation is drawn at each start of the consumer controller.
+	Incarnation string
+	// Nonce counts the registrations of one incarnation from 1.
+	Nonce uint64
+	// Draining workers take no more jobs.
+	Draining bool
+	// Host is the host:port of the worker's actor system; empty when local.
+	Host string
+}
+
+// ControlKind is the kind of a Control message.
+type ControlKind uint8
+
+// Kinds of Control messages.
+const (
+	// Request replaces the granted demand.
+	Request ControlKind = iota + 1
+	// Ack confirms only.
+	Ack
+	// Drain hands back what is above KeepUpTo and takes no more.
+	Drain
+)
+
+// Control is a message from a consumer controller to its producer controller.
+type Control struct {
+	Session   uint64
+	Binding   uint64
+	Nonce     uint64
+	Number    uint64
+	Kind      ControlKind
+	Confirmed uint64
+	// RequestedUpTo is set in a Request.
+	RequestedUpTo uint64
+	// ViaTimeout asks to resend what Received lacks.
+	ViaTimeout bool
+	// Received lists sequences above Confirmed, as closed intervals.
+	Received []Range
+	// KeepUpTo is set in a Drain.
+	KeepUpTo uint64
+	// Rejections not yet acknowledged.
+	Rejections []Rejection
+}
+
+// Range is the closed interval [First, Last] of sequences.
+type Range struct{ First, Last uint64 }
+
+// Rejection is a sequence that the worker did not do.
+type Rejection struct {
+	Sequence uint64
+	Reason   string
+}
+
+// Delivery is a job under its binding's sequence, as a consumer controller
+// receives it.
+type Delivery struct {
+	Sequence uint64
+	ID       string
+	Attempt  uint32
+	Payload  Payload
+}
+
+// Reason tells why a binding ended (rule 46).
+type Reason string
+
+// Reasons for the end of a binding.
+const (
+	ReasonReplaced Reason = "replaced"
+	ReasonIllegal  Reason = "illegal control message"
+	ReasonStopped  Reason = "worker stopped"
+	ReasonGone     Reason = "worker gone"
+	ReasonLease    Reason = "lease expired"
+	ReasonDrained  Reason = "drained"
+	ReasonProducer Reason = "producer stopped"
+)
+
+// ProbeResult is what a probe of a worker's controller found.
+type ProbeResult uint8
+
+// Results of a probe.
+const (
+	// Unknown: no answer within the deadline; the lease decides.
+	Unknown ProbeResult = iota
+	// Alive: the controller lives in that incarnation.
+	Alive
+	// Gone: the node refused the connection, or answers that no such
+	// controller lives there.
+	Gone
+)
+
+// ErrExhausted ends a controller whose sequence numbers are used up (rule 19).
+var ErrExhausted = errors.New("sequence numbers are exhausted")
+
+// ProtocolError is a violation by the producer actor; it ends the controller
+// (rules 9, 15).
+type ProtocolError struct{ What string }
+
+func (e *ProtocolError) Error() string { return "protocol violation: " + e.What }
+
+func violation(format string, args ...any) error {
+	return &ProtocolError{What: fmt.Sprintf(format, args...)}
+}

@@ -1,0 +1,221 @@
+package core
+
+import (
+	"container/heap"
+	"fmt"
+	"math"
+	"time"
+)
+
+// ProducerConfig is the configuration of a producer controller.
+type ProducerConfig struct {
+	// Name of the producer endpoint; registrations for others are dropped.
+	Name string
+	// Actor is the address of the producer actor; messages of the handshake
+	// from anybody else are dropped (rules 6, 15).
+	Actor Peer
+	// RetryInterval is the tick at which RequestNext and Stored are told
+	// again.
+	RetryInterval time.Duration
+	// Credits is how many RequestNext may be open at once; 0 is 1 (B8).
+	Credits int
+	// StoreAhead is how many jobs are accepted beyond demand (B7).
+	StoreAhead int
+	// Lease of a worker's controller; 0 is DefaultLease (B5).
+	Lease time.Duration
+	// Confirmations asks for DeliveryConfirmed (rule 52).
+	Confirmations bool
+}
+
+// Backoff of a rejected job: it doubles from the first to the last.
+const (
+	firstBackoff = time.Second
+	lastBackoff  = time.Minute
+)
+
+// Producer is the producer controller. Each start (Start) is an incarnation of
+// its own.
+type Producer struct {
+	cfg        ProducerConfig
+	out, taken []Effect
+
+	session    uint64
+	generation uint64
+	stopped    bool
+
+	handshakes handshakes
+	cursor     uint64 // last store sequence
+
+	jobs    map[string]*Job // every job held, by MessageID
+	waiting pool
+	delayed delayed
+
+	bindings   map[uint64]*binding
+	byPeer     map[Peer]*binding
+	byIdentity map[string]*binding
+	verifying  map[Peer]struct{}
+	successors map[uint64]successor
+
+	slots    []*binding // in registration order, nil where one ended
+	eligible eligible
+	turn     int // slot to look at next (rule 42)
+	demand   int // free demand of all bindings
+
+	lastTick time.Duration
+	paused   time.Duration // time for which ticks came late: leases stood still
+
+	accepted, confirmed, requeued, rejected uint64
+}
+
+// successor is a verified registration that waits for a probe of the binding
+// that holds its identity at another address (B14).
+type successor struct {
+	peer    Peer
+	reg     Registration
+	binding uint64
+}
+
+// NewProducer returns a producer controller that waits for Start. It refuses a
+// configuration that is not whole and substitutes nothing (rule 1).
+func NewProducer(cfg ProducerConfig) (*Producer, error) {
+	switch {
+	case cfg.Name == "":
+		return nil, fmt.Errorf("producer name: is empty, wanted the endpoint's name")
+	case cfg.Actor == "":
+		return nil, fmt.Errorf("producer actor: no address, wanted a live local actor")
+	case cfg.RetryInterval <= 0:
+		return nil, fmt.Errorf("retry interval: is %v, wanted more than zero", cfg.RetryInterval)
+	case cfg.Credits < 0:
+		return nil, fmt.Errorf("credits: is %d, wanted at least one", cfg.Credits)
+	case cfg.StoreAhead < 0:
+		return nil, fmt.Errorf("store-ahead: is %d, wanted zero or more", cfg.StoreAhead)
+	case cfg.Lease < 0:
+		return nil, fmt.Errorf("lease: is %v, wanted more than zero", cfg.Lease)
+	}
+	if cfg.Credits == 0 {
+		cfg.Credits = 1
+	}
+	if cfg.Lease == 0 {
+		cfg.Lease = DefaultLease
+	}
+	return &Producer{cfg: cfg}, nil
+}
+
+// Start begins an incarnation under a new session: everything volatile is
+// gone, and timers of earlier incarnations are stale (rule 2).
+func (p *Producer) Start(now time.Duration, session uint64) {
+	*p = Producer{
+		cfg: p.cfg, out: p.out[:0], taken: p.taken,
+		session:    session,
+		generation: p.generation + 1,
+		jobs:       map[string]*Job{},
+		bindings:   map[uint64]*binding{},
+		byPeer:     map[Peer]*binding{},
+		byIdentity: map[string]*binding{},
+		verifying:  map[Peer]struct{}{},
+		successors: map[uint64]successor{},
+		lastTick:   now,
+	}
+	p.pump(now)
+}
+
+// Generation is that of the timer; it rises with each Start (rule 18).
+func (p *Producer) Generation() uint64 { return p.generation }
+
+// Stopped tells whether a terminal failure ended the controller.
+func (p *Producer) Stopped() bool { return p.stopped }
+
+// Take returns what is to be done, in order, and forgets it. The slice is
+// valid until the next Take.
+func (p *Producer) Take() []Effect {
+	clear(p.taken)
+	p.out, p.taken = p.taken[:0], p.out
+	return p.taken
+}
+
+func (p *Producer) emit(e Effect) { p.out = append(p.out, e) }
+
+// fail is the one terminal failure of an incarnation (rule 91).
+func (p *Producer) fail(stage Stage, err error) {
+	p.stopped = true
+	p.emit(Effect{Kind: Failed, Session: p.session, Stage: stage, Err: err})
+}
+
+// Tick resends what the producer actor has not answered, brings back jobs
+// whose backoff is over, and judges leases. A tick of an older incarnation is
+// ignored (rule 18).
+func (p *Producer) Tick(now time.Duration, generation uint64) {
+	if p.stopped || generation != p.generation {
+		return
+	}
+	if late := now - p.lastTick - p.cfg.RetryInterval; late > 0 {
+		p.paused += late // B5: our own pause is nobody's silence
+	}
+	p.lastTick = now
+	p.handshakes.each(func(h *handshake) { p.retell(h) })
+	for len(p.delayed) > 0 && p.delayed[0].due <= now {
+		p.waiting.pushBack(heap.Pop(&p.delayed).(*Job))
+	}
+	for _, b := range p.slots {
+		if b != nil && p.leaseClock(now)-b.heard > p.cfg.Lease {
+			p.end(b, ReasonLease)
+		}
+	}
+	p.pump(now)
+}
+
+// leaseClock stands still while the controller itself is kept from running.
+func (p *Producer) leaseClock(now time.Duration) time.Duration { return now - p.paused }
+
+// pump gives out what can be given, then asks for more (rules 4, 51).
+func (p *Producer) pump(now time.Duration) {
+	if p.stopped {
+		return
+	}
+	p.dispatch()
+	if !p.stopped {
+		p.openCredits()
+	}
+}
+
+// dispatch gives the pool's head to the next worker with free demand
+// (rules 42-44).
+func (p *Producer) dispatch() {
+	for p.waiting.length > 0 {
+		slot, ok := p.eligible.next(p.turn)
+		if !ok {
+			return // rule 43
+		}
+		b := p.slots[slot]
+		if b.dispatched == math.MaxUint64 {
+			p.fail(StageProtocol, fmt.Errorf("worker %s: %w", b.reg.Identity, ErrExhausted))
+			return
+		}
+		p.turn = slot + 1
+		j := p.waiting.popFront()
+		b.dispatched++
+		j.state, j.binding, j.sequence = jobDispatched, b, b.dispatched
+		b.jobs.push(j) // recorded before it is sent
+		p.account(b, b.free()+1)
+		p.send(b, j)
+	}
+}
+
+func (p *Producer) send(b *binding, j *Job) {
+	p.emit(Effect{Kind: Dispatch, Peer: b.peer, Session: p.session, Binding: b.id, Sequence: j.sequence, Job: j})
+}
+
+// account brings the sum of demand and the set of eligible bindings up to date
+// after b's free demand changed from before.
+func (p *Producer) account(b *binding, before int) {
+	after := b.free()
+	p.demand += after - before
+	if (before > 0) == (after > 0) {
+		return
+	}
+	if after > 0 {
+		p.eligible.add(b.slot)
+	} else {
+		p.eligible.remove(b.slot)
+	}
+}

@@ -1,0 +1,208 @@
+package core
+
+import "time"
+
+// Register is a worker's request for a binding and its heartbeat. A binding
+// that was verified is not looked up again (rule 26).
+func (p *Producer) Register(now time.Duration, from Peer, r Registration) {
+	if p.stopped || from == "" || r.Identity == "" || r.Incarnation == "" || r.Producer != p.cfg.Name { // rules 22, 23
+		return
+	}
+	if b := p.byPeer[from]; b != nil && b.reg.Incarnation == r.Incarnation && b.reg.Identity == r.Identity {
+		p.renew(now, b, r)
+		return
+	}
+	if _, underWay := p.verifying[from]; underWay {
+		return
+	}
+	p.verifying[from] = struct{}{}
+	p.emit(Effect{Kind: Verify, Peer: from, Registration: &r})
+}
+
+// renew refreshes the nonce of a known incarnation and acknowledges again; the
+// sequence space and unconfirmed jobs stay (rules 28, 29).
+func (p *Producer) renew(now time.Duration, b *binding, r Registration) {
+	if r.Nonce < b.reg.Nonce { // overtaken by a later one
+		return
+	}
+	b.reg.Nonce = r.Nonce
+	before := b.free()
+	b.heard = p.leaseClock(now)
+	b.suspended = false
+	b.draining = b.draining || r.Draining
+	p.account(b, before)
+	p.acknowledge(b)
+	p.pump(now)
+}
+
+func (p *Producer) acknowledge(b *binding) {
+	p.emit(Effect{
+		Kind: RegisterAck, Peer: b.peer, Session: p.session, Binding: b.id,
+		Confirmed: b.confirmed, Nonce: b.reg.Nonce, Lease: p.cfg.Lease,
+	})
+}
+
+// Verified answers a Verify. binding is a fresh random id, not zero.
+//
+// An identity has one binding (rule 27). Another incarnation at the same
+// address replaces it (rule 30). One at another address is refused while the
+// first lives, which a probe finds out, so that two that claim one identity
+// cannot replace each other forever (B14).
+func (p *Producer) Verified(now time.Duration, from Peer, r Registration, ok bool, id uint64) {
+	if p.stopped {
+		return
+	}
+	delete(p.verifying, from)
+	if !ok || id == 0 || p.bindings[id] != nil { // rule 22
+		return
+	}
+	if b := p.byPeer[from]; b != nil && b.reg.Incarnation == r.Incarnation && b.reg.Identity == r.Identity {
+		p.renew(now, b, r)
+		return
+	}
+	if b := p.byIdentity[r.Identity]; b != nil {
+		if b.reg.Host != r.Host {
+			p.successors[b.id] = successor{peer: from, reg: r, binding: id}
+			p.probe(b)
+			return
+		}
+		p.end(b, ReasonReplaced)
+	}
+	p.bind(now, from, r, id)
+	p.pump(now)
+}
+
+func (p *Producer) bind(now time.Duration, from Peer, r Registration, id uint64) {
+	if old := p.byPeer[from]; old != nil { // the same address under another identity or incarnation
+		p.end(old, ReasonReplaced)
+	}
+	b := &binding{id: id, peer: from, reg: r, since: now, heard: p.leaseClock(now), draining: r.Draining}
+	p.compactSlots()
+	b.slot = len(p.slots)
+	p.slots = append(p.slots, b)
+	p.bindings[id], p.byPeer[from], p.byIdentity[r.Identity] = b, b, b
+	p.emit(Effect{Kind: Bound, Peer: from, Binding: id, Registration: &b.reg})
+	p.acknowledge(b)
+}
+
+// compactSlots closes the holes once most slots are holes: a cost that the
+// endings which made them have paid for.
+func (p *Producer) compactSlots() {
+	if len(p.slots) < 64 || len(p.slots) < 2*len(p.bindings) {
+		return
+	}
+	turn := 0
+	p.eligible = eligible{}
+	kept := p.slots[:0]
+	for slot, b := range p.slots {
+		if b == nil {
+			continue
+		}
+		if slot < p.turn {
+			turn = len(kept) + 1
+		}
+		b.slot = len(kept)
+		kept = append(kept, b)
+		if b.free() > 0 {
+			p.eligible.add(b.slot)
+		}
+	}
+	clear(p.slots[len(kept):])
+	p.slots, p.turn = kept, turn
+}
+
+// end removes a binding; its unconfirmed jobs return to the pool's head in
+// order (rules 46, 47). The next worker gets them under sequences of its own
+// (rule 48).
+func (p *Producer) end(b *binding, why Reason) {
+	before := b.free()
+	p.returnJobs(b, b.confirmed)
+	b.draining = true // no free demand from here on
+	p.account(b, before)
+	delete(p.bindings, b.id)
+	delete(p.byPeer, b.peer)
+	delete(p.successors, b.id)
+	if p.byIdentity[b.reg.Identity] == b {
+		delete(p.byIdentity, b.reg.Identity)
+	}
+	p.slots[b.slot] = nil
+	p.emit(Effect{Kind: Unbound, Peer: b.peer, Binding: b.id, Registration: &b.reg, Reason: why})
+}
+
+// returnJobs takes back what the worker holds above keep.
+func (p *Producer) returnJobs(b *binding, keep uint64) {
+	for b.dispatched > keep && b.jobs.length > 0 {
+		j := b.jobs.popBack()
+		b.dispatched--
+		if j != nil {
+			j.binding = nil
+			p.waiting.pushFront(j)
+			p.requeued++
+		}
+	}
+}
+
+// SendFailed tells that something sent to a binding may not have arrived:
+// nothing more goes there until the worker answers (rule 45, S39). A probe
+// finds out whether it is gone.
+func (p *Producer) SendFailed(now time.Duration, id uint64) {
+	b := p.bindings[id]
+	if p.stopped || b == nil {
+		return
+	}
+	before := b.free()
+	b.suspended = true
+	p.account(b, before)
+	p.probe(b)
+}
+
+// PeerLost tells that the connection of the node at host closed; its workers
+// are probed.
+func (p *Producer) PeerLost(now time.Duration, host string) {
+	if p.stopped {
+		return
+	}
+	for _, b := range p.slots { // registration order, not the map's
+		if b != nil && b.reg.Host == host {
+			p.probe(b)
+		}
+	}
+}
+
+func (p *Producer) probe(b *binding) {
+	if b.probing {
+		return
+	}
+	b.probing = true
+	p.emit(Effect{Kind: Probe, Peer: b.peer, Binding: b.id, Incarnation: b.reg.Incarnation, Registration: &b.reg})
+}
+
+// Probed answers a Probe. A worker that is gone loses its binding at once; one
+// that did not answer is left to the lease.
+func (p *Producer) Probed(now time.Duration, id uint64, result ProbeResult) {
+	b := p.bindings[id]
+	if p.stopped || b == nil {
+		return
+	}
+	b.probing = false
+	next, contested := p.successors[id]
+	delete(p.successors, id)
+	if result != Gone {
+		return
+	}
+	p.end(b, ReasonGone)
+	if contested && p.bindings[next.binding] == nil {
+		p.bind(now, next.peer, next.reg, next.binding)
+	}
+	p.pump(now)
+}
+
+// Terminated tells that a watched controller on this node ended.
+func (p *Producer) Terminated(now time.Duration, peer Peer) {
+	b := p.byPeer[peer]
+	if p.stopped || b == nil {
+		return
+	}
+	p.end(b, ReasonStopped)
+	p.pump(now)
+}

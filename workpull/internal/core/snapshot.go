@@ -1,0 +1,59 @@
+package core
+
+import "time"
+
+// Snapshot is the state of a producer controller at one moment (B12). It costs
+// time in proportion to the workers and what they hold.
+type Snapshot struct {
+	Session uint64
+	// Waiting jobs have no worker, InFlight jobs are at one, Delayed jobs
+	// wait for their backoff.
+	Waiting, InFlight, Delayed int
+	// Totals of this incarnation, in jobs.
+	Accepted, Confirmed, Requeued, Rejected uint64
+	Workers                                 []WorkerSnapshot
+}
+
+// WorkerSnapshot is one binding in a Snapshot.
+type WorkerSnapshot struct {
+	Identity, Endpoint, Host string
+	Peer                     Peer
+	Binding                  uint64
+	// Demand is free demand, InFlight what the worker holds, in jobs.
+	Demand, InFlight int
+	// Confirmed is the highest sequence of the binding that is done.
+	Confirmed uint64
+	// RunningID is the oldest job that the worker holds, the one that runs.
+	RunningID string
+	// Since is when the binding began.
+	Since               time.Duration
+	Suspended, Draining bool
+}
+
+// Snapshot tells what waits, what is where, and what each worker holds.
+func (p *Producer) Snapshot(time.Duration) Snapshot {
+	s := Snapshot{
+		Session: p.session, Waiting: p.waiting.length, Delayed: len(p.delayed),
+		Accepted: p.accepted, Confirmed: p.confirmed, Requeued: p.requeued, Rejected: p.rejected,
+		Workers: make([]WorkerSnapshot, 0, len(p.bindings)),
+	}
+	for _, b := range p.slots {
+		if b == nil {
+			continue
+		}
+		w := WorkerSnapshot{
+			Identity: b.reg.Identity, Endpoint: b.reg.Endpoint, Host: b.reg.Host, Peer: b.peer, Binding: b.id,
+			Demand: b.free(), InFlight: b.inFlight(), Confirmed: b.confirmed, Since: b.since,
+			Suspended: b.suspended, Draining: b.draining,
+		}
+		for i := range b.jobs.length {
+			if j := *b.jobs.at(i); j != nil {
+				w.RunningID = j.ID
+				break
+			}
+		}
+		s.InFlight += w.InFlight
+		s.Workers = append(s.Workers, w)
+	}
+	return s
+}

@@ -1,0 +1,408 @@
+package core
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/cockroachdb/datadriven"
+)
+
+// TestTranscripts runs the files under testdata. Each is a conversation: a
+// command is an event, what follows is everything the controller asks for in
+// answer. Headings name the rules that a passage shows.
+func TestTranscripts(t *testing.T) {
+	datadriven.Walk(t, "testdata", func(t *testing.T, path string) {
+		var p producerScript
+		var c consumerScript
+		datadriven.RunTest(t, path, func(t *testing.T, d *datadriven.TestData) string {
+			if strings.Contains(path, "consumer") {
+				return c.run(t, d)
+			}
+			return p.run(t, d)
+		})
+	})
+}
+
+const (
+	self     = Peer("dispatcher")
+	session1 = uint64(100)
+)
+
+// args reads the arguments of one command by name; "-" is the empty string.
+type args struct {
+	t *testing.T
+	d *datadriven.TestData
+}
+
+func (a args) has(name string) bool { return a.d.HasArg(name) }
+
+func (a args) str(name, otherwise string) string {
+	if !a.d.HasArg(name) {
+		return otherwise
+	}
+	var s string
+	a.d.ScanArgs(a.t, name, &s)
+	if s == "-" {
+		return ""
+	}
+	return s
+}
+
+func (a args) num(name string, otherwise uint64) uint64 {
+	n, err := strconv.ParseUint(a.str(name, strconv.FormatUint(otherwise, 10)), 10, 64)
+	if err != nil {
+		a.d.Fatalf(a.t, "%s: %v", name, err)
+	}
+	return n
+}
+
+func (a args) duration(name string, otherwise time.Duration) time.Duration {
+	v, err := time.ParseDuration(a.str(name, otherwise.String()))
+	if err != nil {
+		a.d.Fatalf(a.t, "%s: %v", name, err)
+	}
+	return v
+}
+
+// first is the command's first word after its name.
+func (a args) first() string {
+	if len(a.d.CmdArgs) == 0 {
+		a.d.Fatalf(a.t, "wanted a name")
+	}
+	return a.d.CmdArgs[0].Key
+}
+
+func (a args) ranges(name string) []Range {
+	var out []Range
+	for part := range strings.SplitSeq(a.str(name, ""), "/") {
+		if part == "" {
+			continue
+		}
+		from, to, _ := strings.Cut(part, "-")
+		if to == "" {
+			to = from
+		}
+		first, _ := strconv.ParseUint(from, 10, 64)
+		last, _ := strconv.ParseUint(to, 10, 64)
+		out = append(out, Range{first, last})
+	}
+	return out
+}
+
+// worker is what a scripted worker remembers of its registration.
+type worker struct {
+	reg     Registration
+	binding uint64
+	control uint64
+}
+
+type producerScript struct {
+	p       *Producer
+	now     time.Duration
+	token   uint64 // of the last RequestNext
+	workers map[string]*worker
+	next    uint64 // binding id
+	pending []Effect
+}
+
+func (s *producerScript) run(t *testing.T, d *datadriven.TestData) string {
+	a := args{t, d}
+	switch d.Cmd {
+	case "new":
+		p, err := NewProducer(ProducerConfig{
+			Name: a.str("name", "jobs"), Actor: Peer(a.str("actor", string(self))),
+			RetryInterval: a.duration("retry", 500*time.Millisecond),
+			Credits:       int(a.num("credits", 0)), StoreAhead: int(a.num("store-ahead", 0)),
+			Lease: a.duration("lease", 0), Confirmations: a.has("confirmations"),
+		})
+		if err != nil {
+			return err.Error()
+		}
+		*s = producerScript{p: p, workers: map[string]*worker{}, next: 10}
+		s.p.Start(s.now, session1)
+	case "restart":
+		s.p.Start(s.now, a.num("session", session1+1))
+	case "exhaust":
+		s.p.cursor = ^uint64(0)
+	case "exhaust-worker":
+		b := s.p.bindings[s.worker(a).binding]
+		b.dispatched, b.confirmed, b.requested = ^uint64(0), ^uint64(0), ^uint64(0)
+		before := b.free()
+		b.requested = 0 // demand that wrapped would be a bug of its own: force the choice
+		s.p.account(b, before)
+		s.p.eligible.add(b.slot)
+	case "register":
+		w := s.worker(a)
+		w.reg.Nonce = a.num("nonce", w.reg.Nonce+1)
+		w.reg.Draining = a.has("draining")
+		s.p.Register(s.now, Peer(a.str("from", a.first())), w.reg)
+	case "verified":
+		w := s.worker(a)
+		s.next++
+		w.binding, w.control = s.next, 0
+		s.p.Verified(s.now, Peer(a.first()), w.reg, !a.has("refused"), w.binding)
+	case "bind":
+		w := s.worker(a)
+		w.reg.Nonce++
+		s.next++
+		w.binding, w.control = s.next, 0
+		s.p.Register(s.now, Peer(a.first()), w.reg)
+		s.p.Take()
+		s.p.Verified(s.now, Peer(a.first()), w.reg, true, w.binding)
+	case "request", "ack", "farewell":
+		s.control(a)
+	case "produce":
+		s.p.Produced(s.now, Peer(a.str("from", string(self))), a.num("session", s.p.session), a.num("token", s.token), a.str("id", "job"), Payload{Value: []byte("x")})
+	case "stored-ack":
+		s.p.StoredAck(s.now, Peer(a.str("from", string(self))), a.num("session", s.p.session), a.num("token", s.token))
+	case "submit":
+		for _, arg := range d.CmdArgs {
+			token := s.token
+			s.p.Produced(s.now, self, s.p.session, token, arg.Key, Payload{})
+			s.note()
+			s.p.StoredAck(s.now, self, s.p.session, token)
+			s.note()
+		}
+	case "send-failed":
+		s.p.SendFailed(s.now, s.worker(a).binding)
+	case "peer-lost":
+		s.p.PeerLost(s.now, a.first())
+	case "probed":
+		s.p.Probed(s.now, s.worker(a).binding, map[string]ProbeResult{"alive": Alive, "gone": Gone, "unknown": Unknown}[a.str("result", "")])
+	case "terminated":
+		s.p.Terminated(s.now, Peer(a.first()))
+	case "advance":
+		v, err := time.ParseDuration(a.first())
+		if err != nil {
+			d.Fatalf(t, "%v", err)
+		}
+		s.now += v
+		return ""
+	case "tick":
+		s.now += a.duration("after", 500*time.Millisecond)
+		s.p.Tick(s.now, a.num("generation", s.p.generation))
+	case "snapshot":
+		return s.snapshot()
+	default:
+		d.Fatalf(t, "no command %q", d.Cmd)
+	}
+	s.note()
+	return s.text(d)
+}
+
+func (s *producerScript) worker(a args) *worker {
+	name := a.first()
+	w := s.workers[name]
+	if w == nil {
+		w = &worker{reg: Registration{Producer: "jobs", Endpoint: name, Identity: name, Incarnation: "i1"}}
+		s.workers[name] = w
+	}
+	w.reg.Producer = a.str("producer", w.reg.Producer)
+	w.reg.Identity = a.str("identity", w.reg.Identity)
+	w.reg.Incarnation = a.str("incarnation", w.reg.Incarnation)
+	w.reg.Host = a.str("host", w.reg.Host)
+	return w
+}
+
+func (s *producerScript) control(a args) {
+	w := s.worker(a)
+	w.control = a.num("control", w.control+1)
+	m := &Control{
+		Session: a.num("session", s.p.session), Binding: a.num("binding", w.binding), Nonce: a.num("nonce", w.reg.Nonce),
+		Number: w.control, Kind: map[string]ControlKind{"request": Request, "ack": Ack, "farewell": Drain}[a.d.Cmd],
+		Confirmed: a.num("confirmed", 0), RequestedUpTo: a.num("up-to", 0),
+		ViaTimeout: a.has("via-timeout"), Received: a.ranges("received"), KeepUpTo: a.num("keep", 0),
+	}
+	for _, r := range a.ranges("rejected") {
+		m.Rejections = append(m.Rejections, Rejection{Sequence: r.First, Reason: "bad"})
+	}
+	s.p.Control(s.now, Peer(a.str("from", a.first())), m)
+}
+
+// note takes the effects and remembers the last token.
+func (s *producerScript) note() {
+	for _, e := range s.p.Take() {
+		if e.Kind == RequestNext {
+			s.token = e.Token
+		}
+		s.pending = append(s.pending, e)
+	}
+}
+
+func (s *producerScript) text(d *datadriven.TestData) string {
+	var b strings.Builder
+	for _, e := range s.pending {
+		if d.Cmd == "submit" && e.Kind == Stored {
+			continue
+		}
+		fmt.Fprintln(&b, describe(e))
+	}
+	s.pending = s.pending[:0]
+	return b.String()
+}
+
+func (s *producerScript) snapshot() string {
+	var b strings.Builder
+	sn := s.p.Snapshot(s.now)
+	fmt.Fprintf(&b, "waiting=%d in-flight=%d delayed=%d accepted=%d confirmed=%d requeued=%d rejected=%d\n",
+		sn.Waiting, sn.InFlight, sn.Delayed, sn.Accepted, sn.Confirmed, sn.Requeued, sn.Rejected)
+	for _, w := range sn.Workers {
+		fmt.Fprintf(&b, "%s: demand=%d in-flight=%d confirmed=%d running=%q", w.Identity, w.Demand, w.InFlight, w.Confirmed, w.RunningID)
+		if w.Suspended {
+			b.WriteString(" suspended")
+		}
+		if w.Draining {
+			b.WriteString(" draining")
+		}
+		b.WriteByte('\n')
+	}
+	return b.String()
+}
+
+// describe writes an effect the way the transcripts show it.
+func describe(e Effect) string {
+	switch e.Kind {
+	case RequestNext:
+		return fmt.Sprintf("RequestNext token=%d", e.Token)
+	case Stored:
+		return fmt.Sprintf("Stored token=%d id=%s sequence=%d", e.Token, e.Job.ID, e.Job.StoreSequence)
+	case DeliveryConfirmed:
+		return fmt.Sprintf("DeliveryConfirmed id=%s sequence=%d", e.Job.ID, e.Job.StoreSequence)
+	case Verify:
+		return fmt.Sprintf("Verify %s", e.Peer)
+	case Probe:
+		return fmt.Sprintf("Probe %s binding=%d", e.Peer, e.Binding)
+	case RegisterAck:
+		return fmt.Sprintf("RegisterAck to=%s binding=%d confirmed=%d nonce=%d", e.Peer, e.Binding, e.Confirmed, e.Nonce)
+	case Bound:
+		return fmt.Sprintf("Bound %s binding=%d", e.Peer, e.Binding)
+	case Unbound:
+		return fmt.Sprintf("Unbound %s binding=%d: %s", e.Peer, e.Binding, e.Reason)
+	case Dispatch:
+		return fmt.Sprintf("Dispatch to=%s %d:%s attempt=%d", e.Peer, e.Sequence, e.Job.ID, e.Job.Attempt)
+	case ControlAck:
+		return fmt.Sprintf("ControlAck to=%s control=%d", e.Peer, e.Control)
+	case Failed:
+		return fmt.Sprintf("Failed stage=%s: %v", e.Stage, e.Err)
+	case Resolve:
+		return "Resolve"
+	case SendRegister:
+		s := fmt.Sprintf("Register to=%s nonce=%d", e.Peer, e.Registration.Nonce)
+		if e.Registration.Draining {
+			s += " draining"
+		}
+		return s
+	case SendControl:
+		return describeControl(e.Message)
+	case Deliver:
+		return fmt.Sprintf("Deliver %d:%s", e.Sequence, e.Delivery.ID)
+	case SetFlush:
+		return "SetFlush"
+	case Drained:
+		return "Drained"
+	}
+	return fmt.Sprintf("effect %d", e.Kind)
+}
+
+func describeControl(m *Control) string {
+	s := fmt.Sprintf("%s control=%d confirmed=%d", map[ControlKind]string{Request: "Request", Ack: "Ack", Drain: "Farewell"}[m.Kind], m.Number, m.Confirmed)
+	if m.Kind == Request {
+		s += fmt.Sprintf(" up-to=%d", m.RequestedUpTo)
+	}
+	if m.Kind == Drain {
+		s += fmt.Sprintf(" keep=%d", m.KeepUpTo)
+	}
+	if m.ViaTimeout {
+		s += " via-timeout"
+	}
+	for _, r := range m.Received {
+		s += fmt.Sprintf(" received=%d-%d", r.First, r.Last)
+	}
+	for _, r := range m.Rejections {
+		s += fmt.Sprintf(" rejected=%d", r.Sequence)
+	}
+	return s
+}
+
+type consumerScript struct {
+	c                         *Consumer
+	now                       time.Duration
+	session, binding          uint64 // of the last acknowledgement
+	handedSession, handedBind uint64 // of the last delivery
+}
+
+func (s *consumerScript) run(t *testing.T, d *datadriven.TestData) string {
+	a := args{t, d}
+	producer := Peer(a.str("from", "controller"))
+	switch d.Cmd {
+	case "new":
+		c, err := NewConsumer(ConsumerConfig{
+			Producer: a.str("producer", "jobs"), Endpoint: "w", Identity: a.str("identity", "w"), Incarnation: "i1",
+			Actor: Peer(a.str("actor", "w")), Window: int(a.num("window", 4)), ResendInterval: a.duration("resend", 2*time.Second),
+		})
+		if err != nil {
+			return err.Error()
+		}
+		*s = consumerScript{c: c}
+		s.c.Start(s.now)
+	case "resolved":
+		if a.has("nobody") {
+			producer = ""
+		}
+		s.c.Resolved(s.now, producer)
+	case "register-ack":
+		s.session, s.binding = a.num("session", session1), a.num("binding", 11)
+		s.c.RegisterAck(s.now, producer, s.session, s.binding, a.num("confirmed", 0), a.num("nonce", s.c.nonce), a.duration("lease", DefaultLease))
+	case "batch":
+		var jobs []Delivery
+		for _, arg := range d.CmdArgs {
+			seq, id, ok := strings.Cut(arg.Key, ":")
+			if !ok {
+				continue
+			}
+			n, _ := strconv.ParseUint(seq, 10, 64)
+			jobs = append(jobs, Delivery{Sequence: n, ID: id, Attempt: 1})
+		}
+		s.c.Batch(s.now, producer, a.num("session", s.session), a.num("binding", s.binding), jobs)
+	case "confirm", "reject":
+		seq, id, _ := strings.Cut(a.first(), ":")
+		n, _ := strconv.ParseUint(seq, 10, 64)
+		from := Peer(a.str("from", "w"))
+		sess, bind := a.num("session", s.handedSession), a.num("binding", s.handedBind)
+		if d.Cmd == "confirm" {
+			s.c.Confirmed(s.now, from, sess, bind, n, id)
+		} else {
+			s.c.Rejected(s.now, from, sess, bind, n, id, "bad")
+		}
+	case "control-ack":
+		s.c.ControlAck(s.now, producer, s.session, a.num("binding", s.binding), a.num("control", s.c.control))
+	case "restarted":
+		s.c.HandlerRestarted(s.now)
+	case "producer-stopped":
+		s.c.ProducerStopped(s.now, producer)
+	case "flush":
+		s.c.Flush(s.now)
+	case "tick":
+		s.now += s.c.Interval()
+		s.c.Tick(s.now)
+	case "drain":
+		s.c.Drain(s.now)
+	case "interval":
+		return s.c.Interval().String()
+	case "status":
+		return fmt.Sprintf("%+v", s.c.Status())
+	default:
+		d.Fatalf(t, "no command %q", d.Cmd)
+	}
+	var b strings.Builder
+	for _, e := range s.c.Take() {
+		if e.Kind == Deliver {
+			s.handedSession, s.handedBind = e.Session, e.Binding
+		}
+		fmt.Fprintln(&b, describe(e))
+	}
+	return b.String()
+}
