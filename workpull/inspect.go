@@ -1,0 +1,186 @@
+package workpull
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/tochemey/goakt/v3/actor"
+)
+
+// Snapshot is the state of a producer endpoint's controller at one moment.
+type Snapshot struct {
+	// Waiting jobs have no worker, InFlight jobs are at one, Delayed jobs
+	// wait for their backoff.
+	Waiting, InFlight, Delayed int
+	// Totals since the controller started, in jobs.
+	Accepted, Confirmed, Requeued, Rejected uint64
+	Workers                                 []WorkerSnapshot
+}
+
+// WorkerSnapshot is one worker in a Snapshot.
+type WorkerSnapshot struct {
+	// Identity of the worker endpoint, its name, and the host:port of its
+	// node; Host is empty for one of the producer's own system.
+	Identity, Endpoint, Host string
+	// Demand is how many more jobs it asks for, InFlight how many it holds.
+	Demand, InFlight int
+	// RunningID is the oldest job that it holds.
+	RunningID string
+	// Since is when it registered.
+	Since time.Time
+	// Suspended workers get nothing until they answer; draining ones leave.
+	Suspended, Draining bool
+}
+
+func (c *producerController) snapshot(now time.Duration) Snapshot {
+	state := c.core.Snapshot(now)
+	s := Snapshot{
+		Waiting: state.Waiting, InFlight: state.InFlight, Delayed: state.Delayed,
+		Accepted: state.Accepted, Confirmed: state.Confirmed, Requeued: state.Requeued, Rejected: state.Rejected,
+		Workers: make([]WorkerSnapshot, len(state.Workers)),
+	}
+	for i, w := range state.Workers {
+		s.Workers[i] = WorkerSnapshot{
+			Identity: w.Identity, Endpoint: w.Endpoint, Host: w.Host, Demand: w.Demand, InFlight: w.InFlight,
+			RunningID: w.RunningID, Since: c.node.origin.Add(w.Since), Suspended: w.Suspended, Draining: w.Draining,
+		}
+	}
+	return s
+}
+
+// Status is the state of a worker endpoint's controller at one moment.
+type Status struct {
+	// Registered: the producer has it and answered of late.
+	Registered, Draining bool
+	// InFlightID is the job that runs, if one does.
+	InFlightID string
+	// Buffered jobs wait behind it.
+	Buffered int
+	// Confirmed counts the jobs that are done at the present registration.
+	Confirmed uint64
+}
+
+func (c *consumerController) status() Status {
+	s := c.core.Status()
+	return Status{Registered: s.Registered, Draining: s.Draining, InFlightID: s.InFlightID, Buffered: s.Buffered, Confirmed: s.Confirmed}
+}
+
+// controllerOf returns the live controller of an endpoint of that role.
+func controllerOf(pid *actor.PID, want role) (*actor.PID, error) {
+	if pid == nil {
+		return nil, fmt.Errorf("endpoint is nil: %w", ErrNotEndpoint)
+	}
+	e, ok := pid.Actor().(*endpoint)
+	if !ok || e.spec.role != want {
+		return nil, fmt.Errorf("%s: wanted a %s: %w", pid.Name(), want, ErrNotEndpoint)
+	}
+	controller := e.liveController()
+	if controller == nil {
+		return nil, fmt.Errorf("%s: %w", pid.Name(), ErrNoController)
+	}
+	return controller, nil
+}
+
+// ask tells a controller a question and waits for the answer.
+func ask[T any](ctx context.Context, pid *actor.PID, want role, question protoMessage, reply <-chan T) (answer T, err error) {
+	controller, err := controllerOf(pid, want)
+	if err != nil {
+		return answer, err
+	}
+	if err := controller.ActorSystem().NoSender().Tell(ctx, controller, question); err != nil {
+		return answer, fmt.Errorf("ask the controller of %s: %w", pid.Name(), err)
+	}
+	answer, err = receive(ctx, controller, reply)
+	if err != nil {
+		return answer, fmt.Errorf("ask the controller of %s: %w", pid.Name(), err)
+	}
+	return answer, nil
+}
+
+// lifeCheck is how often a waiting caller looks whether the actor it waits for
+// has ended.
+const lifeCheck = 50 * time.Millisecond
+
+// receive waits for an answer, the end of the one who owes it, or the context.
+func receive[T any](ctx context.Context, from *actor.PID, reply <-chan T) (answer T, err error) {
+	ticker := time.NewTicker(lifeCheck)
+	defer ticker.Stop()
+	for {
+		select {
+		case answer = <-reply:
+			return answer, nil
+		case <-ctx.Done():
+			return answer, ctx.Err()
+		case <-ticker.C:
+			if from.IsRunning() {
+				continue
+			}
+			select { // it may have answered before it ended
+			case answer = <-reply:
+				return answer, nil
+			default:
+				return answer, errStopped
+			}
+		}
+	}
+}
+
+// Inspect tells what a producer endpoint's controller holds.
+func Inspect(ctx context.Context, producer *actor.PID) (Snapshot, error) {
+	reply := make(chan Snapshot, 1)
+	return ask(ctx, producer, producerRole, &inspect{reply: reply}, reply)
+}
+
+// WorkerStatus tells what a worker endpoint's controller holds.
+func WorkerStatus(ctx context.Context, worker *actor.PID) (Status, error) {
+	reply := make(chan Status, 1)
+	return ask(ctx, worker, workerRole, &inquire{reply: reply}, reply)
+}
+
+// Drain has a worker endpoint take no more jobs and hand back at once what has
+// not started. It returns when nothing is held any more and the producer knows
+// it, or when ctx ends; the endpoint stays as it is then, without jobs.
+func Drain(ctx context.Context, worker *actor.PID) error {
+	done := make(chan struct{})
+	_, err := ask(ctx, worker, workerRole, &drain{done: done}, done)
+	return err
+}
+
+// PeerLost tells that a connection which the node at host:port held open has
+// closed: every producer controller of the system probes its workers there,
+// and requeues the jobs of those that are gone. The port is the node's
+// remoting port; 0 means every node at the host.
+func PeerLost(ctx context.Context, system actor.ActorSystem, host string, port int) error {
+	n, err := nodeOf(ctx, system, nil)
+	if err != nil {
+		return fmt.Errorf("peer %s lost: %w", hostPort(host, port), err)
+	}
+	if err := n.peerLost(ctx, host, port); err != nil {
+		return fmt.Errorf("peer %s lost: %w", hostPort(host, port), err)
+	}
+	return nil
+}
+
+// Locate asks the node at host:port whether it hosts the producer endpoint. It
+// returns nil when it does, and otherwise ErrProducerNotFound with the reason.
+// The host is an IP address. It takes no longer than 500 ms.
+func Locate(ctx context.Context, system actor.ActorSystem, host string, port int, producer string) error {
+	n, err := nodeOf(ctx, system, nil)
+	if err != nil {
+		return fmt.Errorf("locate %s: %w", producer, err)
+	}
+	ctx, cancel := context.WithTimeout(ctx, lookupTimeout)
+	defer cancel()
+	if _, err := n.at(ctx, host, port, producer); err != nil {
+		return fmt.Errorf("locate %s: %w: %w", producer, ErrProducerNotFound, err)
+	}
+	return nil
+}
+
+// pid is the endpoint's own.
+func (e *endpoint) pid() *actor.PID {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return e.self
+}

@@ -1,0 +1,137 @@
+package workpull
+
+import (
+	"net"
+	"strconv"
+
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/reflect/protoreflect"
+
+	"github.com/workpull/operator/workpull/internal/core"
+	"github.com/workpull/operator/workpull/internal/wire"
+)
+
+// Messages that actors of the pattern tell themselves and each other within
+// one system. No other package can make them, and they cross no wire, so that
+// a local job is neither encoded nor copied on its way.
+
+// protoMessage is what GoAkt passes between actors.
+type protoMessage = proto.Message
+
+// internal makes a struct that embeds it a proto.Message.
+type internal struct{}
+
+// ProtoReflect implements proto.Message.
+func (internal) ProtoReflect() protoreflect.Message {
+	return (&wire.InternalShadow{Message: "workpull"}).ProtoReflect()
+}
+
+type (
+	// attach tells a new endpoint that it is in the tree: its controller may
+	// be spawned beneath it.
+	attach struct {
+		internal
+		done chan error
+	}
+	// respawn restarts the inner actor and recreates a stopped controller.
+	respawn struct {
+		internal
+		done chan error
+	}
+	// begin tells a new controller that it is in the tree.
+	begin struct{ internal }
+	// tick is a controller's timer.
+	tick struct {
+		internal
+		generation uint64
+	}
+	// flush is a consumer controller's FlushDelay.
+	flush struct{ internal }
+
+	// registration and control come from a consumer controller of the same
+	// system, registered, batch and acknowledged from a producer controller.
+	registration struct {
+		internal
+		core.Registration
+	}
+	control struct {
+		internal
+		*core.Control
+	}
+	registered struct {
+		internal
+		core.Effect
+	}
+	batch struct {
+		internal
+		session, binding uint64
+		job              [1]core.Delivery
+	}
+	acknowledged struct {
+		internal
+		session, binding, control uint64
+	}
+
+	// verified, probed, resolved and sendFailed are results of work that ran
+	// beside a controller.
+	verified struct {
+		internal
+		from core.Peer
+		reg  core.Registration
+		ok   bool
+	}
+	probed struct {
+		internal
+		binding uint64
+		result  core.ProbeResult
+	}
+	resolved struct {
+		internal
+		place place
+		err   error
+	}
+	sendFailed struct {
+		internal
+		binding uint64
+	}
+
+	// peerLost tells that a node's connection closed. Without a port every
+	// node at the host is meant.
+	peerLost struct {
+		internal
+		host string
+		port int
+	}
+	// handlerRestarted tells a consumer controller that the worker actor was
+	// restarted after the delivery had entered its handler.
+	handlerRestarted struct {
+		internal
+		outcome
+	}
+	// drain, inspect and inquire are questions; the answer goes into the
+	// channel, which has room for it.
+	drain struct {
+		internal
+		done chan struct{}
+	}
+	inspect struct {
+		internal
+		reply chan Snapshot
+	}
+	inquire struct {
+		internal
+		reply chan Status
+	}
+)
+
+// matches tells whether a worker's host:port is meant.
+func (m *peerLost) matches(hostPort string) bool {
+	if m.port != 0 {
+		return hostPort == net.JoinHostPort(m.host, strconv.Itoa(m.port)) || hostPort == m.host+":"+strconv.Itoa(m.port)
+	}
+	i := len(hostPort) - 1
+	for i >= 0 && hostPort[i] != ':' {
+		i--
+	}
+	return i > 0 && hostPort[:i] == m.host
+}
