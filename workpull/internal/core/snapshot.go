@@ -23,8 +23,10 @@ type WorkerSnapshot struct {
 	Demand, InFlight int
 	// Confirmed is the highest sequence of the binding that is done.
 	Confirmed uint64
-	// RunningID is the oldest job that the worker holds, the one that runs.
-	RunningID string
+	// RunningID is the oldest job that the worker holds, the one that runs,
+	// and RunningAttempt its attempt.
+	RunningID      string
+	RunningAttempt uint32
 	// Since is when the binding began.
 	Since               time.Duration
 	Suspended, Draining bool
@@ -48,7 +50,7 @@ func (p *Producer) Snapshot(time.Duration) Snapshot {
 		}
 		for i := range b.jobs.length {
 			if j := *b.jobs.at(i); j != nil {
-				w.RunningID = j.ID
+				w.RunningID, w.RunningAttempt = j.ID, j.Attempt
 				break
 			}
 		}
