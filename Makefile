@@ -110,10 +110,16 @@ lint-go: $(GOLANGCI_LINT)
 	done
 
 # depguard sees what a package imports itself; this sees what it links.
+# Older versions of Olric lose members that start together (docs/decisions/001).
+OLRIC_MIN := v0.3.18
+
 .PHONY: lint-dependencies
 lint-dependencies:
 	@if go list -deps ./cmd/operator | grep -E 'goakt|workpull/operator/workpull'; then echo "cmd/operator must not link GoAkt" >&2; exit 1; fi
 	@if go list -deps ./workpull/... | grep -E '^(k8s\.io|sigs\.k8s\.io)/'; then echo "workpull must not link Kubernetes" >&2; exit 1; fi
+	@olric="$$(go list -m -f '{{.Version}}' github.com/tochemey/olric)"; \
+	if [ "$$(printf '%s\n' $(OLRIC_MIN) "$$olric" | sort -V | head -n 1)" != $(OLRIC_MIN) ]; then \
+	  echo "github.com/tochemey/olric is $$olric, want $(OLRIC_MIN) or newer (docs/decisions/001)" >&2; exit 1; fi
 
 .PHONY: lint-charts
 lint-charts: $(HELM)
