@@ -35,6 +35,7 @@ type consumerController struct {
 	place       place
 	outbox      *outbox.Outbox // toward place, when it is on another node
 	told        outcome        // the delivery that the worker actor was told last
+	suspended   bool           // the worker actor is
 	drained     bool
 	waiting     []chan struct{} // for Drained
 	trouble     string          // why the producer was not found, as last logged
@@ -109,6 +110,7 @@ func (c *consumerController) Receive(ctx *actor.ReceiveContext) {
 			c.start(ctx, now)
 		}
 	case *tick:
+		c.followSuspension(ctx, now)
 		c.core.Tick(now)
 		c.arm()
 	case *flush:
@@ -185,6 +187,28 @@ func (c *consumerController) arm() {
 	}
 	self := c.self
 	c.timer = time.AfterFunc(interval, func() { _ = self.Tell(context.Background(), self, &tick{}) })
+}
+
+// followSuspension hands everything back when the worker actor was suspended
+// by its supervisor, and begins a new incarnation when it is reinstated
+// (rule 88). By default GoAkt suspends an actor that reports an error.
+func (c *consumerController) followSuspension(ctx *actor.ReceiveContext, now time.Duration) {
+	suspended := c.actor.IsSuspended()
+	if suspended == c.suspended {
+		return
+	}
+	c.suspended = suspended
+	if suspended {
+		ctx.Logger().Warnf("%s is suspended: its jobs are handed back", c.endpoint.spec.name)
+		c.core.Drain(now) // first: no other job takes the place of the one that runs
+		c.core.Rejected(now, core.Peer(c.actor.ID()), c.told.session, c.told.binding, c.told.sequence, c.told.id, "the worker is suspended")
+		return
+	}
+	if err := c.configure(randomName()); err != nil {
+		ctx.Err(err)
+		return
+	}
+	c.start(ctx, now)
 }
 
 func (c *consumerController) carryOut(ctx *actor.ReceiveContext, now time.Duration) {

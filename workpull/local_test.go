@@ -39,17 +39,3 @@ func TestLocalJobsAreDoneOnceAndSpread(t *testing.T) {
 	require.Zero(t, s.Requeued)
 	require.Len(t, s.Workers, 3)
 }
-
-func TestByAddress(t *testing.T) {
-	home, port := startRemote(t)
-	away, _ := startRemote(t)
-	d := newDispatcher(jobNames(300)...)
-	producer := spawnProducer(t, home, d, workpull.WithReliableDeliveryConfirmation())
-	l := newLedger()
-	for _, name := range []string{"w1", "w2", "w3"} {
-		spawnWorker(t, away, name, &worker{ledger: l}, workpull.WithReliableFlowControlWindow(10), workpull.WithReliableRemoteProducer("localhost", port))
-	}
-	require.Eventually(t, func() bool { return d.confirmations() == 300 }, patience, glance)
-	s := inspectProducer(t, producer)
-	require.Len(t, s.Workers, 3)
-}

@@ -43,7 +43,7 @@ func freePorts(t testing.TB, n int) []int {
 // startSystem starts an actor system that is stopped with the test.
 func startSystem(t testing.TB, options ...actor.Option) actor.ActorSystem {
 	t.Helper()
-	system, err := actor.NewActorSystem(systemName, append([]actor.Option{actor.WithLogger(testLogger)}, options...)...)
+	system, err := actor.NewActorSystem(systemName, append([]actor.Option{actor.WithLogger(testLogger())}, options...)...)
 	require.NoError(t, err)
 	require.NoError(t, system.Start(context.Background()))
 	t.Cleanup(func() {
@@ -89,7 +89,12 @@ func jobNames(n int) []string {
 	return names
 }
 
-func (d *dispatcher) PreStart(*actor.Context) error { d.mu.Lock(); d.starts++; d.mu.Unlock(); return nil }
+func (d *dispatcher) PreStart(*actor.Context) error {
+	d.mu.Lock()
+	d.starts++
+	d.mu.Unlock()
+	return nil
+}
 func (d *dispatcher) PostStop(*actor.Context) error { return nil }
 
 func (d *dispatcher) Receive(ctx *actor.ReceiveContext) {
@@ -242,6 +247,10 @@ func inspectProducer(t testing.TB, pid *actor.PID) workpull.Snapshot {
 	return s
 }
 
-// testLogger shows warnings with -v only; set it to log.New(log.WarningLevel,
-// os.Stderr) to debug.
-var testLogger log.Logger = log.New(log.WarningLevel, os.Stderr)
+// testLogger discards, unless WORKPULL_TEST_LOG is set to debug a test.
+func testLogger() log.Logger {
+	if os.Getenv("WORKPULL_TEST_LOG") == "" {
+		return log.DiscardLogger
+	}
+	return log.New(log.WarningLevel, os.Stderr)
+}
