@@ -1,0 +1,125 @@
+package producer
+
+import (
+	"encoding/json"
+	"net/http"
+	"strconv"
+	"time"
+)
+
+// State of a job, as a client sees it.
+type State string
+
+// States of a job.
+const (
+	// Waiting jobs are accepted and have not reached a worker's handler.
+	Waiting State = "waiting"
+	// Running jobs are at a worker.
+	Running State = "running"
+	// Done jobs were confirmed by a worker.
+	Done State = "confirmed"
+)
+
+// Problem is the body of every answer that is no success.
+type Problem struct {
+	// Error says what is wrong.
+	Error string `json:"error"`
+	// Wanted says what would be right.
+	Wanted string `json:"wanted"`
+}
+
+// Submitted is the answer to a job that was accepted.
+type Submitted struct {
+	// ID of the job: the client's, or a new one.
+	ID string `json:"id"`
+	// State of the job.
+	State State `json:"state"`
+}
+
+// JobStatus is the answer to a question about one job.
+type JobStatus struct {
+	// ID of the job.
+	ID string `json:"id"`
+	// State of the job.
+	State State `json:"state"`
+	// Attempt counts from 1; it is known while the job runs.
+	Attempt int `json:"attempt,omitempty"`
+	// Worker is the identity of the endpoint that has it, and Pod the name of
+	// that endpoint's pod, while it runs.
+	Worker string `json:"worker,omitempty"`
+	Pod    string `json:"pod,omitempty"`
+	// Received, Accepted and Confirmed are when it came to that.
+	Received  time.Time  `json:"received"`
+	Accepted  *time.Time `json:"accepted,omitempty"`
+	Confirmed *time.Time `json:"confirmed,omitempty"`
+}
+
+// Status is the answer to a question about the producer.
+type Status struct {
+	// Producer is its name.
+	Producer string `json:"producer"`
+	// Queue is where accepted jobs are kept: "memory" loses them at a restart.
+	Queue string `json:"queue"`
+	// Since is when this incarnation started; it knows no job from before.
+	Since time.Time `json:"since"`
+	// Accepting is "yes", or why it is not.
+	Accepting string `json:"accepting"`
+	// Waiting jobs have no worker, InFlight jobs are at one (running there, or
+	// next), Delayed jobs wait for their backoff after a rejection.
+	Waiting  int `json:"waiting"`
+	InFlight int `json:"inFlight"`
+	Delayed  int `json:"delayed"`
+	// Running jobs are in a handler: one for each worker that holds any.
+	Running int `json:"running"`
+	// Accepted, Confirmed, Requeued, Rejected and Lost are totals of this
+	// incarnation.
+	Accepted  uint64 `json:"accepted"`
+	Confirmed uint64 `json:"confirmed"`
+	Requeued  uint64 `json:"requeued"`
+	Rejected  uint64 `json:"rejected"`
+	Lost      uint64 `json:"lost"`
+	// Workers are the endpoints that are bound now.
+	Workers []WorkerStatus `json:"workers"`
+}
+
+// WorkerStatus is one worker endpoint.
+type WorkerStatus struct {
+	// Identity of the endpoint, and Pod, the name of its pod when it is known.
+	Identity string `json:"identity"`
+	Pod      string `json:"pod,omitempty"`
+	// Host is the host:port of its actor system.
+	Host string `json:"host,omitempty"`
+	// Demand is how many jobs it would take now, InFlight how many it holds.
+	Demand   int `json:"demand"`
+	InFlight int `json:"inFlight"`
+	// Running is the id of the job in its handler, and Attempt its number.
+	Running string `json:"running,omitempty"`
+	Attempt int    `json:"attempt,omitempty"`
+	// Since is when it was bound.
+	Since time.Time `json:"since"`
+	// Suspended workers get nothing until they answer, Draining ones nothing
+	// any more.
+	Suspended bool `json:"suspended,omitempty"`
+	Draining  bool `json:"draining,omitempty"`
+}
+
+// answer writes a body of JSON.
+func answer(w http.ResponseWriter, code int, body any) {
+	w.Header().Set("Content-Type", "application/json")
+	w.Header().Set("X-Content-Type-Options", "nosniff")
+	w.WriteHeader(code)
+	encoder := json.NewEncoder(w)
+	encoder.SetEscapeHTML(false)
+	_ = encoder.Encode(body) // the client is gone, or gets it
+}
+
+// deny writes a Problem.
+func deny(w http.ResponseWriter, code int, problem, wanted string) {
+	answer(w, code, Problem{Error: problem, Wanted: wanted})
+}
+
+// denyFor writes a Problem that may be over after a while.
+func denyFor(w http.ResponseWriter, code int, after time.Duration, problem, wanted string) {
+	w.Header().Set("Retry-After", strconv.Itoa(max(1, int(after.Seconds()))))
+	deny(w, code, problem, wanted)
+}
