@@ -199,6 +199,13 @@ endef
 .PHONY: tools
 tools: $(HELM) $(KUSTOMIZE) $(GOLANGCI_LINT) $(KWOK) $(CONTROLLER_GEN) ## Build the pinned tools into the cache
 
+.PHONY: helm kustomize golangci-lint kwok controller-gen
+helm: $(HELM)
+kustomize: $(KUSTOMIZE)
+golangci-lint: $(GOLANGCI_LINT)
+kwok: $(KWOK)
+controller-gen: $(CONTROLLER_GEN)
+
 $(HELM):
 	$(call tool,helm,helm.sh/helm/v4/cmd/helm,$@,-X helm.sh/helm/v4/internal/version.version=$(HELM_VERSION))
 $(KUSTOMIZE):
