@@ -25,8 +25,10 @@ type WorkerSnapshot struct {
 	Identity, Endpoint, Host string
 	// Demand is how many more jobs it asks for, InFlight how many it holds.
 	Demand, InFlight int
-	// RunningID is the oldest job that it holds.
-	RunningID string
+	// RunningID is the oldest job that it holds, RunningAttempt counts from 1
+	// how often that one was given out.
+	RunningID      string
+	RunningAttempt int
 	// Since is when it registered.
 	Since time.Time
 	// Suspended workers get nothing until they answer; draining ones leave.
@@ -43,7 +45,7 @@ func (c *producerController) snapshot(now time.Duration) Snapshot {
 	for i, w := range state.Workers {
 		s.Workers[i] = WorkerSnapshot{
 			Identity: w.Identity, Endpoint: w.Endpoint, Host: w.Host, Demand: w.Demand, InFlight: w.InFlight,
-			RunningID: w.RunningID, Since: c.node.origin.Add(w.Since), Suspended: w.Suspended, Draining: w.Draining,
+			RunningID: w.RunningID, RunningAttempt: int(w.RunningAttempt), Since: c.node.origin.Add(w.Since), Suspended: w.Suspended, Draining: w.Draining,
 		}
 	}
 	return s
