@@ -34,6 +34,7 @@ type producerController struct {
 	locals   map[core.Peer]*actor.PID
 	outboxes map[core.Peer]*outbox.Outbox
 	unbound  []core.Peer // in this turn
+	probing  map[uint64]again
 }
 
 // sub is what the shell keeps of a binding.
@@ -41,6 +42,10 @@ type sub struct {
 	binding uint64
 	host    string
 }
+
+// again tells whether news of a binding's end came while a probe was under
+// way: its answer may be older than the news.
+type again bool
 
 var _ actor.Actor = (*producerController)(nil)
 
@@ -63,6 +68,7 @@ func (c *producerController) PreStart(*actor.Context) error {
 	c.bound = map[core.Peer]sub{}
 	c.locals = map[core.Peer]*actor.PID{}
 	c.outboxes = map[core.Peer]*outbox.Outbox{}
+	c.probing = map[uint64]again{}
 	return nil
 }
 
@@ -132,8 +138,9 @@ func (c *producerController) turn(ctx *actor.ReceiveContext) (stop bool) {
 	case *verified:
 		c.core.Verified(now, m.from, m.reg, m.ok, randomID())
 	case *probed:
-		c.core.Probed(now, m.binding, m.result)
+		c.probed(now, m)
 	case *sendFailed:
+		c.news(m.binding)
 		c.core.SendFailed(now, m.binding)
 	case *peerLost:
 		c.lost(now, m)
@@ -201,13 +208,38 @@ func (c *producerController) arm() {
 
 // lost tells the core of every node at the host, or of one.
 func (c *producerController) lost(now time.Duration, m *peerLost) {
-	seen := map[string]bool{}
+	hosts := map[string]struct{}{}
 	for _, s := range c.bound {
-		if s.host == "" || seen[s.host] || !m.matches(s.host) {
-			continue
+		if s.host != "" && m.matches(s.host) {
+			c.news(s.binding)
+			hosts[s.host] = struct{}{}
 		}
-		seen[s.host] = true
-		c.core.PeerLost(now, s.host)
+	}
+	for host := range hosts {
+		c.core.PeerLost(now, host)
+	}
+}
+
+// news notes that a binding may have ended while it is being probed.
+func (c *producerController) news(binding uint64) {
+	if _, underWay := c.probing[binding]; underWay {
+		c.probing[binding] = true
+	}
+}
+
+// probed takes a probe's answer, and asks once more when there was news.
+func (c *producerController) probed(now time.Duration, m *probed) {
+	ask := c.probing[m.binding]
+	delete(c.probing, m.binding)
+	c.core.Probed(now, m.binding, m.result)
+	if !ask || m.result == core.Gone {
+		return
+	}
+	for _, s := range c.bound {
+		if s.binding == m.binding {
+			c.core.PeerLost(now, s.host)
+			return
+		}
 	}
 }
 
@@ -346,12 +378,14 @@ func (c *producerController) probe(now time.Duration, e *core.Effect) {
 		c.core.Probed(now, binding, result)
 		return
 	}
+	c.probing[binding] = false
 	self := c.self
 	started := c.node.aside(func(ctx context.Context) {
 		result := c.node.probe(ctx, peer, incarnation)
 		_ = self.Tell(context.Background(), self, &probed{binding: binding, result: result})
 	})
 	if !started {
+		delete(c.probing, binding)
 		c.core.Probed(now, binding, core.Unknown)
 	}
 }

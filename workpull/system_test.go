@@ -254,3 +254,5 @@ func testLogger() log.Logger {
 	}
 	return log.New(log.WarningLevel, os.Stderr)
 }
+
+func hostPort(port int) string { return fmt.Sprintf("127.0.0.1:%d", port) }
