@@ -15,7 +15,6 @@ BIN := $(WORKPULL_CACHE)/bin
 IMAGE_PREFIX ?= localhost/workpull
 IMAGE_TAG ?= dev
 export IMAGE_PREFIX IMAGE_TAG
-VERSION ?= v0.1.0-dev
 
 # The race detector needs cgo; everything that is shipped is built without.
 GO_BUILD := CGO_ENABLED=0 go build -trimpath -ldflags "-s -w"
