@@ -1,0 +1,234 @@
+package workpull_test
+
+import (
+	"bufio"
+	"context"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"strconv"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"github.com/tochemey/goakt/v3/actor"
+	"github.com/tochemey/goakt/v3/log"
+	"github.com/tochemey/goakt/v3/remote"
+	"google.golang.org/protobuf/types/known/wrapperspb"
+
+	"github.com/workpull/operator/workpull"
+)
+
+// Environment of a worker process, which is this test binary again.
+const (
+	envProducer = "WORKPULL_TEST_PRODUCER_PORT"
+	envPort     = "WORKPULL_TEST_PORT"
+	envName     = "WORKPULL_TEST_NAME"
+	envSleep    = "WORKPULL_TEST_SLEEP"
+)
+
+func TestMain(m *testing.M) {
+	if os.Getenv(envProducer) != "" {
+		if err := workerProcess(); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			os.Exit(1)
+		}
+		return
+	}
+	os.Exit(m.Run())
+}
+
+// workerProcess is an attached worker. It writes a line per job and ends with
+// its standard input.
+func workerProcess() error {
+	producer, err := strconv.Atoi(os.Getenv(envProducer))
+	if err != nil {
+		return err
+	}
+	port, err := strconv.Atoi(os.Getenv(envPort))
+	if err != nil {
+		return err
+	}
+	pause, err := time.ParseDuration(os.Getenv(envSleep))
+	if err != nil {
+		return err
+	}
+	ctx := context.Background()
+	system, err := actor.NewActorSystem(systemName, actor.WithLogger(log.DiscardLogger), actor.WithRemote(remote.NewConfig("127.0.0.1", port)))
+	if err != nil {
+		return err
+	}
+	if err := system.Start(ctx); err != nil {
+		return err
+	}
+	w := &worker{handle: func(_ *actor.ReceiveContext, d *workpull.Delivery) bool {
+		fmt.Println("start", d.MessageID())
+		time.Sleep(pause)
+		fmt.Println("end", d.MessageID())
+		return true
+	}}
+	if _, err := workpull.Spawn(ctx, system, os.Getenv(envName), w, workpull.AsReliableWorkPullingWorker("dispatcher",
+		workpull.WithReliableFlowControlWindow(10), workpull.WithReliableRemoteProducer("127.0.0.1", producer),
+		workpull.WithReliableResendInterval(500*time.Millisecond))); err != nil {
+		return err
+	}
+	_, err = io.Copy(io.Discard, os.Stdin)
+	return err
+}
+
+// process is a worker process.
+type process struct {
+	cmd    *exec.Cmd
+	port   int
+	starts chan string
+	ended  atomic.Int64
+}
+
+func startProcess(t *testing.T, name string, producerPort int, pause time.Duration) *process {
+	t.Helper()
+	p := &process{port: freePorts(t, 1)[0], starts: make(chan string, 1000)}
+	p.cmd = exec.Command(os.Args[0], "-test.run=^$")
+	p.cmd.Env = append(os.Environ(), envProducer+"="+strconv.Itoa(producerPort), envPort+"="+strconv.Itoa(p.port),
+		envName+"="+name, envSleep+"="+pause.String())
+	p.cmd.Stderr = os.Stderr
+	input, err := p.cmd.StdinPipe()
+	require.NoError(t, err)
+	output, err := p.cmd.StdoutPipe()
+	require.NoError(t, err)
+	require.NoError(t, p.cmd.Start())
+	var read sync.WaitGroup
+	read.Add(1)
+	go func() {
+		defer read.Done()
+		lines := bufio.NewScanner(output)
+		for lines.Scan() {
+			var what, job string
+			_, _ = fmt.Sscan(lines.Text(), &what, &job)
+			switch what {
+			case "start":
+				select {
+				case p.starts <- job:
+				default:
+				}
+			case "end":
+				p.ended.Add(1)
+			}
+		}
+	}()
+	t.Cleanup(func() {
+		_ = input.Close()
+		_ = p.cmd.Process.Signal(syscall.SIGCONT)
+		_ = p.cmd.Process.Kill()
+		read.Wait()
+		_ = p.cmd.Wait()
+	})
+	return p
+}
+
+// S19, S27: the process of a busy worker is killed; its jobs run on a survivor
+// in under two seconds.
+func TestAKilledWorkerProcessLosesNothing(t *testing.T) {
+	home, port := startRemote(t)
+	d := newDispatcher(jobNames(10)...)
+	producer := spawnProducer(t, home, d, workpull.WithReliableDeliveryConfirmation(), workpull.WithReliableLease(time.Minute))
+	victim := startProcess(t, "victim", port, time.Hour)
+	<-victim.starts
+	require.Eventually(t, func() bool { return inspectProducer(t, producer).InFlight == 10 }, patience, glance)
+	l := newLedger()
+	spawnWorker(t, home, "survivor", &worker{ledger: l})
+	require.Eventually(t, func() bool { return len(inspectProducer(t, producer).Workers) == 2 }, patience, glance)
+
+	require.NoError(t, victim.cmd.Process.Kill())
+	_ = victim.cmd.Wait() // the kernel has closed its sockets
+	killed := time.Now()
+	require.NoError(t, workpull.PeerLost(context.Background(), home, "127.0.0.1", victim.port))
+	require.Eventually(t, func() bool { return l.ran("job-0") == 1 }, patience, time.Millisecond)
+	took := time.Since(killed)
+	t.Logf("killed → runs on a survivor: %v", took)
+	require.Less(t, took, 2*time.Second)
+	require.Eventually(t, func() bool { return d.confirmations() == 10 }, patience, glance)
+	require.EqualValues(t, 10, inspectProducer(t, producer).Requeued)
+}
+
+// The same without a report: the next send is refused, and a probe finds the
+// process gone.
+func TestAKilledWorkerProcessIsFoundByTheNextSend(t *testing.T) {
+	home, port := startRemote(t)
+	d := newDispatcher()
+	producer := spawnProducer(t, home, d, workpull.WithReliableDeliveryConfirmation(), workpull.WithReliableLease(time.Minute))
+	victim := startProcess(t, "victim", port, time.Hour)
+	require.NoError(t, actor.Tell(context.Background(), producer, wrapperspb.String("first")))
+	require.Equal(t, "first", <-victim.starts)
+	require.NoError(t, victim.cmd.Process.Kill())
+	_ = victim.cmd.Wait()
+	spawnWorker(t, home, "survivor", &worker{})
+	require.Eventually(t, func() bool { return len(inspectProducer(t, producer).Workers) == 2 }, patience, glance)
+	for _, job := range []string{"second", "third"} { // by round-robin, one goes to each
+		require.NoError(t, actor.Tell(context.Background(), producer, wrapperspb.String(job)))
+	}
+	require.Eventually(t, func() bool { return d.confirmations() == 3 }, patience, glance)
+}
+
+// S39, and a bar of its own: a frozen worker process does not slow the others.
+func TestAFrozenWorkerProcessSlowsNobody(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes six seconds")
+	}
+	home, port := startRemote(t)
+	d := &endless{dispatcher: newDispatcher()}
+	producer := spawnProducer(t, home, d, workpull.WithReliableCredits(8))
+	processes := make([]*process, 4)
+	for i := range processes {
+		processes[i] = startProcess(t, fmt.Sprintf("w%d", i), port, 10*time.Millisecond)
+	}
+	require.Eventually(t, func() bool { return len(inspectProducer(t, producer).Workers) == 4 }, patience, glance)
+	for _, p := range processes {
+		<-p.starts
+	}
+	const phase = 3 * time.Second
+	measure := func() (rate float64) {
+		count := func() (n int64) {
+			for _, p := range processes[:3] {
+				n += p.ended.Load()
+			}
+			return n
+		}
+		before, began := count(), time.Now()
+		<-time.After(phase)
+		return float64(count()-before) / time.Since(began).Seconds()
+	}
+	before := measure()
+	require.NoError(t, processes[3].cmd.Process.Signal(syscall.SIGSTOP))
+	during := measure()
+	require.NoError(t, processes[3].cmd.Process.Signal(syscall.SIGCONT))
+	t.Logf("three workers, jobs of 10 ms: %.1f jobs/s before, %.1f with the fourth frozen (%+.1f%%)", before, during, 100*(during/before-1))
+	require.Greater(t, during, 0.85*before, "the bar is 5%%; the rest is for a busy machine")
+	require.Eventually(t, func() bool { // back in: it is registered and gets jobs
+		for _, w := range inspectProducer(t, producer).Workers {
+			if w.Endpoint == "w3" && !w.Suspended && w.InFlight > 0 {
+				return true
+			}
+		}
+		return false
+	}, patience, glance)
+}
+
+// endless is a dispatcher that never runs out of jobs.
+type endless struct {
+	*dispatcher
+	next int
+}
+
+func (e *endless) Receive(ctx *actor.ReceiveContext) {
+	if _, ok := ctx.Message().(*workpull.RequestNext); ok {
+		e.mu.Lock()
+		e.jobs = append(e.jobs, fmt.Sprintf("endless-%d", e.next))
+		e.next++
+		e.mu.Unlock()
+	}
+	e.dispatcher.Receive(ctx)
+}
