@@ -86,6 +86,9 @@ func (l *ledger) settle(pods []*corev1.Pod) bool {
 		}
 	}
 	for uid := range l.deleted {
+		if _, unseen := l.created[uid]; unseen {
+			continue // absent because it has not come yet, not because it went
+		}
 		if pod := byUID[uid]; pod == nil || pod.DeletionTimestamp != nil {
 			delete(l.deleted, uid)
 		}

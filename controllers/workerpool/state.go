@@ -91,6 +91,7 @@ func (r *Reconciler) observePods(ctx context.Context, s *state, book *ledger) er
 		}
 		if apierrors.IsNotFound(err) || pod.UID != uid {
 			delete(book.created, uid) // gone before the cache saw it
+			delete(book.deleted, uid)
 			s.settled = book.settle(pods)
 		}
 	}
