@@ -67,8 +67,8 @@ type ledger struct {
 	done     *list.List // of *record, confirmed, oldest first
 	session  uint64
 	answered uint64 // highest token of the session that got a job
-	open     int // queued, offered or accepted
-	inFlight int // of those, at workers when the endpoint was last asked
+	open     int    // queued, offered or accepted
+	inFlight int    // of those, at workers when the endpoint was last asked
 	lost     uint64
 }
 
