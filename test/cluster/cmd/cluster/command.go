@@ -114,9 +114,19 @@ func kubectl(o *options) *cobra.Command {
 			}
 			k := exec.CommandContext(cmd.Context(), path, args...)
 			k.Env, k.Stdin, k.Stdout, k.Stderr = env, cmd.InOrStdin(), cmd.OutOrStdout(), cmd.ErrOrStderr()
-			return k.Run()
+			err = k.Run()
+			var exit *exec.ExitError
+			if errors.As(err, &exit) && exit.ExitCode() > 0 {
+				return kubectlError(exit.ExitCode())
+			}
+			return err
 		}}
 }
+
+// kubectlError is the exit status of a kubectl that has said itself what was wrong.
+type kubectlError int
+
+func (e kubectlError) Error() string { return fmt.Sprintf("kubectl: exit status %d", int(e)) }
 
 func node(o *options) *cobra.Command {
 	parent := &cobra.Command{Use: "node", Short: "Break and mend a node (control is the control plane's)", Args: cobra.NoArgs,

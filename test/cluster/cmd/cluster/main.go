@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"log"
 	"os"
-	"os/exec"
 	"os/signal"
 
 	"golang.org/x/sys/unix"
@@ -26,11 +25,11 @@ func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), unix.SIGINT, unix.SIGTERM)
 	err := command().ExecuteContext(ctx)
 	stop()
-	var exit *exec.ExitError
+	var kubectl kubectlError
 	switch {
 	case err == nil:
-	case errors.As(err, &exit) && exit.ExitCode() > 0:
-		os.Exit(exit.ExitCode()) // kubectl has said why
+	case errors.As(err, &kubectl):
+		os.Exit(int(kubectl))
 	default:
 		fmt.Fprintln(os.Stderr, "cluster:", err)
 		os.Exit(1)

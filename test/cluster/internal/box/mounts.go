@@ -118,12 +118,19 @@ func keepVisible(dir *os.File, path string) error {
 	return bind(fmt.Sprintf("/proc/self/fd/%d", dir.Fd()), path)
 }
 
+const bootID = "/proc/sys/kernel/random/boot_id"
+
+// BootIDFile is where a box, by its folder, keeps the id of its present boot, which its kubelet reports.
+func BootIDFile(boxDir string) string { return ownFile(boxDir, bootID) }
+
+func ownFile(boxDir, path string) string { return filepath.Join(boxDir, "files", path) }
+
 // setFiles lays the box's own values over single files of the machine.
 func setFiles(spec Spec) error {
 	files := map[string]string{
 		// A box that crashed and was started again is to kubelet a machine that booted again.
-		"/proc/sys/kernel/random/boot_id": uuid(true) + "\n",
-		"/etc/machine-id":                 uuid(false) + "\n",
+		bootID:            uuid(true) + "\n",
+		"/etc/machine-id": uuid(false) + "\n",
 	}
 	for key, value := range spec.Sysctls {
 		files[filepath.Join("/proc/sys", key)] = value + "\n"
@@ -132,7 +139,7 @@ func setFiles(spec Spec) error {
 		if _, err := os.Stat(target); errors.Is(err, fs.ErrNotExist) {
 			continue
 		}
-		source := filepath.Join(spec.Dir, "files", target)
+		source := ownFile(spec.Dir, target)
 		if err := os.MkdirAll(filepath.Dir(source), 0o755); err != nil {
 			return fmt.Errorf("make the folder of the box's %s: %w", target, err)
 		}

@@ -70,12 +70,18 @@ func (a *api) get(ctx context.Context, path string, into any) error {
 
 func (a *api) ready(ctx context.Context) error { return a.get(ctx, "/readyz", nil) }
 
-// nodes returns the status of each node's Ready condition.
-func (a *api) nodes(ctx context.Context) (map[string]string, error) {
+// node is what the API server knows of a node.
+type node struct {
+	ready  string // status of the Ready condition
+	bootID string // of the boot that its kubelet last reported
+}
+
+func (a *api) nodes(ctx context.Context) (map[string]node, error) {
 	var list struct {
 		Items []struct {
 			Metadata struct{ Name string }
 			Status   struct {
+				NodeInfo   struct{ BootID string }
 				Conditions []struct{ Type, Status string }
 			}
 		}
@@ -83,14 +89,15 @@ func (a *api) nodes(ctx context.Context) (map[string]string, error) {
 	if err := a.get(ctx, "/api/v1/nodes", &list); err != nil {
 		return nil, err
 	}
-	nodes := map[string]string{}
+	nodes := map[string]node{}
 	for _, item := range list.Items {
-		nodes[item.Metadata.Name] = "Unknown"
+		n := node{ready: "Unknown", bootID: item.Status.NodeInfo.BootID}
 		for _, c := range item.Status.Conditions {
 			if c.Type == "Ready" {
-				nodes[item.Metadata.Name] = c.Status
+				n.ready = c.Status
 			}
 		}
+		nodes[item.Metadata.Name] = n
 	}
 	return nodes, nil
 }

@@ -194,7 +194,12 @@ func (c *Cluster) Kubectl() (path string, env []string, err error) {
 	if err != nil {
 		return "", nil, err
 	}
-	return s.Binaries["kubectl"], append(os.Environ(), "KUBECONFIG="+config.Cluster{Dir: c.dir}.AdminKubeconfig()), nil
+	return s.Binaries["kubectl"], c.kubectlEnv(), nil
+}
+
+// kubectlEnv makes kubectl speak to this cluster and keep its cache where it goes with the cluster.
+func (c *Cluster) kubectlEnv() []string {
+	return append(os.Environ(), "KUBECONFIG="+config.Cluster{Dir: c.dir}.AdminKubeconfig(), "KUBECACHEDIR="+filepath.Join(c.dir, "kubectl"))
 }
 
 // boxNames lists the control plane's box and the nodes'.

@@ -4,7 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"net"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 
@@ -94,11 +97,19 @@ func (c *Cluster) restart(ctx context.Context, s settings, name string) error {
 	if err := c.removeCgroup(ctx, name); err != nil {
 		return err
 	}
-	if err := c.startBox(ctx, host, cfg, name); err != nil || name != config.ControlBox {
+	if err := os.Remove(box.BootIDFile(filepath.Join(c.dir, name))); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("forget the last boot of %s: %w", name, err)
+	}
+	if name == config.ControlBox {
+		// It keeps the network of the crashed box.
+		if err := proc.Kill(ctx, box.ForwardCommand, c.dir); err != nil {
+			return err
+		}
+	}
+	if err := c.unplug(ctx, name); err != nil {
 		return err
 	}
-	// The forwarder sat in the network that went with the crashed box.
-	if err := proc.Kill(ctx, box.ForwardCommand, c.dir); err != nil {
+	if err := c.startBox(ctx, host, cfg, name); err != nil || name != config.ControlBox {
 		return err
 	}
 	l, err := net.Listen("tcp", fmt.Sprintf("127.0.0.1:%d", s.APIPort))
@@ -107,6 +118,23 @@ func (c *Cluster) restart(ctx context.Context, s settings, name string) error {
 	}
 	defer l.Close()
 	return c.startForwarder(ctx, l.(*net.TCPListener))
+}
+
+// unplug removes the cable of a crashed box. The kernel does so too, but in its own time.
+func (c *Cluster) unplug(ctx context.Context, name string) error {
+	sw, err := c.switchPid()
+	if err != nil {
+		return err
+	}
+	return c.wait(ctx, "cable of "+name+" removed", switchLimit, nil, func(ctx context.Context) error {
+		if err := inNetwork(ctx, sw, "ip", "link", "show", portOf(name)); err != nil {
+			return nil // it is gone
+		}
+		if err := inNetwork(ctx, sw, "ip", "link", "delete", portOf(name)); err != nil {
+			return err
+		}
+		return errors.New("it was there until now")
+	})
 }
 
 func (c *Cluster) onNode(name string, do func(settings) error) error {

@@ -99,7 +99,7 @@ func (c *Cluster) startBox(ctx context.Context, host cgroup.Host, cfg config.Clu
 	// Made from within the switch's namespace, so that no link ever shows among the machine's own.
 	port := portOf(name)
 	err = errors.Join(
-		inNetwork(ctx, sw, "ip", "link", "add", port, "type", "veth", "peer", "name", "eth0", "netns", strconv.Itoa(b.pid)),
+		inNetwork(ctx, sw, "ip", "link", "add", port, "type", "veth", "peer", "name", "eth0", "address", cfg.MAC(name), "netns", strconv.Itoa(b.pid)),
 		inNetwork(ctx, sw, "ip", "link", "set", port, "master", "lan", "up"),
 	)
 	if err != nil {

@@ -100,10 +100,13 @@ func (c *Cluster) readiness(ctx context.Context, s settings) (map[string]string,
 	if err := a.ready(ctx); err != nil {
 		return nil, err
 	}
-	ready, err := a.nodes(ctx)
+	nodes, err := a.nodes(ctx)
 	if err != nil {
 		return nil, err
 	}
-	ready[config.ControlBox] = "True"
+	ready := map[string]string{config.ControlBox: "True"}
+	for name, n := range nodes {
+		ready[name] = n.ready
+	}
 	return ready, nil
 }

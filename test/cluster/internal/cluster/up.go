@@ -9,7 +9,9 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strings"
 
+	"github.com/workpull/operator/test/cluster/internal/box"
 	"github.com/workpull/operator/test/cluster/internal/cgroup"
 	"github.com/workpull/operator/test/cluster/internal/config"
 	"github.com/workpull/operator/test/cluster/internal/debian"
@@ -153,11 +155,18 @@ func (c *Cluster) settle(ctx context.Context, s settings, cfg config.Cluster) er
 
 func (c *Cluster) nodeReady(ctx context.Context, a *api, name string) error {
 	return c.wait(ctx, name+" ready", nodeLimit, c.logsOf(name, "containerd", "images", "kubelet"), func(ctx context.Context) error {
-		nodes, err := a.nodes(ctx)
+		boot, err := os.ReadFile(box.BootIDFile(filepath.Join(c.dir, name)))
 		if err != nil {
 			return err
 		}
-		if nodes[name] != "True" {
+		nodes, err := a.nodes(ctx)
+		switch n := nodes[name]; {
+		case err != nil:
+			return err
+		case n.bootID != strings.TrimSpace(string(boot)):
+			// What the API server still knows of the node is of before its crash.
+			return errors.New("its kubelet has not reported since the node was started")
+		case n.ready != "True":
 			return errors.New("its Ready condition is not True")
 		}
 		return nil
@@ -169,8 +178,8 @@ func (c *Cluster) applyDNS(ctx context.Context, cfg config.Cluster) error {
 	if err != nil {
 		return err
 	}
-	cmd := exec.CommandContext(ctx, cfg.Binaries["kubectl"], "--kubeconfig", cfg.AdminKubeconfig(), "apply", "--server-side", "-f", "-")
-	cmd.Stdin = bytes.NewReader(manifests)
+	cmd := exec.CommandContext(ctx, cfg.Binaries["kubectl"], "apply", "--server-side", "-f", "-")
+	cmd.Env, cmd.Stdin = c.kubectlEnv(), bytes.NewReader(manifests)
 	if output, err := cmd.CombinedOutput(); err != nil {
 		return fmt.Errorf("apply the manifests of CoreDNS: %w\n%s", err, output)
 	}

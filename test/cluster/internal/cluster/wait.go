@@ -72,7 +72,10 @@ func tails(logs []string) string {
 			continue
 		}
 		all := bytes.Split(bytes.TrimRight(data, "\n"), []byte("\n"))
-		fmt.Fprintf(&out, "\n--- the end of %s:\n%s", log, bytes.Join(all[max(0, len(all)-lines):], []byte("\n")))
+		fmt.Fprintf(&out, "\n--- the end of %s:", log)
+		for _, line := range all[max(0, len(all)-lines):] {
+			fmt.Fprintf(&out, "\n%.400s", line)
+		}
 	}
 	return out.String()
 }

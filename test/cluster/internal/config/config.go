@@ -2,6 +2,7 @@
 package config
 
 import (
+	"crypto/sha256"
 	"fmt"
 	"path/filepath"
 	"strconv"
@@ -63,6 +64,12 @@ type Cluster struct {
 
 // NodeName is the name of the nth node, counted from 1, and of its box.
 func NodeName(n int) string { return "node" + strconv.Itoa(n) }
+
+// MAC is the hardware address of a box: the same after a crash, or the others would send to the old one for seconds.
+func (c Cluster) MAC(name string) string {
+	sum := sha256.Sum256([]byte(name))
+	return fmt.Sprintf("02:%x:%x:%x:%x:%x", sum[:1], sum[1:2], sum[2:3], sum[3:4], sum[4:5])
+}
 
 func nodeAddress(n int) string { return fmt.Sprintf("198.18.0.%d", n) }
 func podCIDR(n int) string     { return fmt.Sprintf("198.18.%d.0/24", n) }
@@ -133,6 +140,7 @@ func (c Cluster) Control() box.Spec {
 				"--root-ca-file=" + c.pki("ca.crt"), "--service-account-private-key-file=" + c.pki("sa.key"),
 				"--cluster-signing-cert-file=" + c.pki("ca.crt"), "--cluster-signing-key-file=" + c.pki("ca.key"),
 				"--service-cluster-ip-range=" + serviceCIDR, "--allocate-node-cidrs=false",
+				"--flex-volume-plugin-dir=" + filepath.Join(dir, "volume-plugins"), // else it is made below /usr/libexec
 			}},
 			{Name: "kube-scheduler", After: []string{ready}, Args: []string{
 				c.Binaries["kube-scheduler"],

@@ -3,8 +3,10 @@ package image
 import (
 	"archive/tar"
 	"bytes"
+	"crypto/sha256"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
 	"os"
 	"os/exec"
@@ -113,6 +115,9 @@ func TestArchiveIsOCILayoutAndDockerArchive(t *testing.T) {
 		if strings.HasSuffix(name, "/") {
 			continue
 		}
+		if hex, ok := strings.CutPrefix(name, "blobs/sha256/"); ok && fmt.Sprintf("%x", sha256.Sum256(data)) != hex {
+			t.Errorf("blob %s holds something else", hex)
+		}
 		if err := errors.Join(os.MkdirAll(filepath.Dir(filepath.Join(dir, name)), 0o755), os.WriteFile(filepath.Join(dir, name), data, 0o644)); err != nil {
 			t.Fatal(err)
 		}
@@ -133,7 +138,8 @@ func TestArchiveIsOCILayoutAndDockerArchive(t *testing.T) {
 		t.Fatal(err)
 	}
 	for form, img := range map[string]v1.Image{"docker": docker, "oci": oci} {
-		if err := validate.Image(img); err != nil {
+		// The fast way only: this reader of layouts takes every layer for gzip, whatever its media type says.
+		if err := validate.Image(img, validate.Fast); err != nil {
 			t.Errorf("%s: %v", form, err)
 		}
 		config, err := img.ConfigFile()

@@ -4,6 +4,7 @@ import (
 	"crypto/tls"
 	"crypto/x509"
 	"encoding/pem"
+	"errors"
 	"net"
 	"os"
 	"path/filepath"
@@ -38,23 +39,35 @@ func handshake(t *testing.T, a *Authority, server, client, host string) error {
 		}
 		return []tls.Certificate{c}
 	}
-	there, here := net.Pipe()
+	there, here := connection(t)
 	s := tls.Server(there, &tls.Config{Certificates: load(server), ClientCAs: roots, ClientAuth: tls.RequireAndVerifyClientCert})
 	c := tls.Client(here, &tls.Config{Certificates: load(client), RootCAs: roots, ServerName: host})
 	done := make(chan error, 1)
-	go func() {
-		err := s.Handshake()
-		if err != nil {
-			_ = there.Close()
-		}
-		done <- err
-	}()
-	if err := c.Handshake(); err != nil {
-		_ = here.Close()
-		<-done
-		return err
+	go func() { done <- s.Handshake() }()
+	// The client ends first: what the server thinks of its certificate shows at the server.
+	return errors.Join(c.Handshake(), here.CloseWrite(), <-done)
+}
+
+// connection is a real one: the two sides may write at once, as TLS does when it refuses.
+func connection(t *testing.T) (there net.Conn, here *net.TCPConn) {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
 	}
-	return <-done
+	defer l.Close()
+	c, err := net.Dial("tcp", l.Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if there, err = l.Accept(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		_ = there.Close()
+		_ = c.Close()
+	})
+	return there, c.(*net.TCPConn)
 }
 
 func TestServerAndClientTrustEachOther(t *testing.T) {
