@@ -36,10 +36,10 @@ func (r *Reconciler) execute(ctx context.Context, s state, p plan, book *ledger)
 			out.conflicts = append(out.conflicts, account.Kind+" "+account.Name)
 		}
 	}
-	if err := r.writeRevisions(ctx, s, p, &out); err != nil {
+	if err := r.writeRevisions(ctx, s, p, book, &out); err != nil {
 		return out, err
 	}
-	if err := r.writeAccounts(ctx, p, &out); err != nil {
+	if err := r.writeAccounts(ctx, p, book, &out); err != nil {
 		return out, err
 	}
 	if err := r.deletePods(ctx, p, book, &out); err != nil {
@@ -55,7 +55,7 @@ func (r *Reconciler) execute(ctx context.Context, s state, p plan, book *ledger)
 	return out, nil
 }
 
-func (r *Reconciler) writeRevisions(ctx context.Context, s state, p plan, out *outcome) error {
+func (r *Reconciler) writeRevisions(ctx context.Context, s state, p plan, book *ledger, out *outcome) error {
 	switch {
 	case p.revision == nil:
 	case p.renumber:
@@ -68,6 +68,10 @@ func (r *Reconciler) writeRevisions(ctx context.Context, s state, p plan, out *o
 		err := r.Client.Create(ctx, p.revision.DeepCopy())
 		if apierrors.IsAlreadyExists(err) {
 			err = r.checkRevision(ctx, s.pool, p.revision, out)
+		}
+		if namespaceTerminates(err) {
+			book.closing = true
+			return nil
 		}
 		if err != nil {
 			return fmt.Errorf("create revision %s: %w", p.revision.Name, err)
@@ -94,12 +98,14 @@ func (r *Reconciler) checkRevision(ctx context.Context, pool *v1alpha1.WorkerPoo
 	return nil
 }
 
-func (r *Reconciler) writeAccounts(ctx context.Context, p plan, out *outcome) error {
+func (r *Reconciler) writeAccounts(ctx context.Context, p plan, book *ledger, out *outcome) error {
 	var failed []error
 	for _, account := range p.accounts {
 		err := apply.Apply(ctx, r.Client, account)
 		switch {
-		case namespaceTerminates(err): // S22
+		case namespaceTerminates(err):
+			book.closing = true
+			return nil
 		case apierrors.IsInvalid(err), apierrors.IsForbidden(err):
 			failed = append(failed, err)
 		case err != nil:
@@ -149,7 +155,8 @@ func (r *Reconciler) createPods(ctx context.Context, s state, p plan, book *ledg
 			out.created = append(out.created, name)
 			out.refusal = nil
 		case namespaceTerminates(err):
-			return nil // S22: dropped, not retried; the pool goes with its namespace
+			book.closing = true
+			return nil
 		case apierrors.IsAlreadyExists(err):
 			if err := r.nameTaken(ctx, s.pool, slot, name, book, out); err != nil {
 				return err

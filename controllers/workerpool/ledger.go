@@ -40,6 +40,10 @@ type ledger struct {
 	refusal    *refusal
 
 	statusWritten time.Time
+
+	// closing: the namespace refused an object because it terminates. That is
+	// final, so nothing is made any more (S22).
+	closing bool
 }
 
 // pending is a write that the cache has not shown yet.

@@ -51,7 +51,7 @@ const (
 // makePlan is pure: state → plan.
 func makePlan(s state) plan {
 	var p plan
-	if len(s.invalid) > 0 {
+	if len(s.invalid) > 0 || s.closing {
 		return p
 	}
 	p.planRevisions(s)

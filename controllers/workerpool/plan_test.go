@@ -113,6 +113,8 @@ func TestPlan(t *testing.T) {
 			deleted: []string{"1 not needed any more"}},
 		"an invalid spec changes nothing": {replicas: 3,
 			change: func(s *state) { s.invalid = field.ErrorList{field.Required(field.NewPath("spec"), "x")} }},
+		"S22: nothing is made in a namespace that terminates": {replicas: 3,
+			change: func(s *state) { s.closing = true }},
 		"S20: after a refusal creates wait": {replicas: 2, pods: []*corev1.Pod{testPod(0, isReady)},
 			change: func(s *state) { s.refusal = &refusal{backoff: backoff{until: t0.Add(7 * time.Second)}} },
 			wake:   7 * time.Second},

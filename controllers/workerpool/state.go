@@ -40,6 +40,7 @@ type state struct {
 	accounts  []apply.Observed // ServiceAccount, Role, RoleBinding of members
 	leftovers []client.Object  // of these, what the pool has and does not need
 
+	closing bool // the namespace terminates
 	blocked map[int]bool
 	replace backoff
 	refusal *refusal
@@ -52,6 +53,7 @@ func (r *Reconciler) observe(ctx context.Context, pool *v1alpha1.WorkerPool, boo
 	pool.SetDefaults()
 	s.invalid = pool.Validate()
 	book.adopt(pool.Generation)
+	s.closing = book.closing
 	s.blocked, s.replace, s.refusal = book.blockedSlots(s.now), book.replace, book.refusal
 
 	var producer v1alpha1.Producer

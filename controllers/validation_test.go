@@ -1,0 +1,122 @@
+package controllers_test
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/utils/ptr"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/yaml"
+
+	"github.com/workpull/operator/api/v1alpha1"
+)
+
+// A manifest with %s for metadata.name and spec below.
+const (
+	producerHead = "apiVersion: workpull.dev/v1alpha1\nkind: Producer\n"
+	poolHead     = "apiVersion: workpull.dev/v1alpha1\nkind: WorkerPool\n"
+	worker       = "template: {spec: {containers: [{name: worker, image: x}]}}"
+)
+
+func manifest(t *testing.T, ns, text string) *unstructured.Unstructured {
+	t.Helper()
+	object := &unstructured.Unstructured{}
+	require.NoError(t, yaml.Unmarshal([]byte(text), &object.Object))
+	object.SetNamespace(ns)
+	return object
+}
+
+// The API server refuses an invalid manifest with a message that names the
+// field and the wish.
+func TestInvalidManifestsAreRefusedWithFieldAndWish(t *testing.T) {
+	ns := namespace(t)
+	producer := func(spec string) string { return producerHead + "metadata: {name: jobs}\nspec: " + spec }
+	pool := func(spec string) string { return poolHead + "metadata: {name: pool}\nspec: " + spec }
+	long := "abcdefghijklmnopqrstuvwxyz-abcdefghijklmnopqrstuvwxyz"
+	tests := map[string]struct {
+		manifest string
+		want     []string
+	}{
+		"producer: no queue":       {producer("{}"), []string{"spec.queue"}},
+		"producer: empty queue":    {producer("{queue: {}}"), []string{"spec.queue", "set exactly one kind of queue"}},
+		"producer: long name":      {producerHead + "metadata: {name: " + long + "}\nspec: {queue: {memory: {}}}", []string{"metadata.name must be at most 40"}},
+		"producer: name of digits": {producerHead + "metadata: {name: 1st}\nspec: {queue: {memory: {}}}", []string{"metadata.name", "begin with a letter"}},
+		"producer: maxPending":     {producer("{queue: {memory: {}}, intake: {maxPending: 0}}"), []string{"spec.intake.maxPending", "between 1 and 1000000"}},
+		"producer: maxJobBytes":    {producer("{queue: {memory: {}}, intake: {maxJobBytes: 16777216}}"), []string{"spec.intake.maxJobBytes", "between 1 and 15728640"}},
+		"producer: service type":   {producer("{queue: {memory: {}}, intake: {service: {type: ExternalName}}}"), []string{"spec.intake.service.type", "ClusterIP", "LoadBalancer"}},
+		"producer: port":           {producer("{queue: {memory: {}}, intake: {service: {port: 70000}}}"), []string{"spec.intake.service.port", "between 1 and 65535"}},
+		"producer: interval short": {producer("{queue: {memory: {}}, delivery: {retryInterval: 5ms}}"), []string{"spec.delivery.retryInterval", "at least 10ms"}},
+		"producer: interval word":  {producer("{queue: {memory: {}}, delivery: {retryInterval: often}}"), []string{"spec.delivery.retryInterval", "such as 500ms"}},
+		"producer: interval days":  {producer("{queue: {memory: {}}, delivery: {retryInterval: 1d}}"), []string{"spec.delivery.retryInterval", "such as 500ms"}},
+
+		"pool: no producer":    {pool("{" + worker + "}"), []string{"spec.producerRef"}},
+		"pool: empty producer": {pool("{producerRef: {name: ''}, " + worker + "}"), []string{"spec.producerRef.name", "1 to 40"}},
+		"pool: long name":      {poolHead + "metadata: {name: " + long + "}\nspec: {producerRef: {name: jobs}, " + worker + "}", []string{"metadata.name must be at most 50"}},
+		"pool: replicas":       {pool("{producerRef: {name: jobs}, replicas: -1, " + worker + "}"), []string{"spec.replicas", "between 0 and 1000"}},
+		"pool: many replicas":  {pool("{producerRef: {name: jobs}, replicas: 1001, " + worker + "}"), []string{"spec.replicas", "between 0 and 1000"}},
+		"pool: concurrency":    {pool("{producerRef: {name: jobs}, worker: {concurrency: 0}, " + worker + "}"), []string{"spec.worker.concurrency", "between 1 and 100"}},
+		"pool: window":         {pool("{producerRef: {name: jobs}, worker: {flowControlWindow: 10001}, " + worker + "}"), []string{"spec.worker.flowControlWindow", "between 1 and 10000"}},
+		"pool: membership":     {pool("{producerRef: {name: jobs}, worker: {membership: Guest}, " + worker + "}"), []string{"spec.worker.membership", "Attached", "Member"}},
+		"pool: drain too long": {pool("{producerRef: {name: jobs}, drain: {timeout: 25h}, " + worker + "}"), []string{"spec.drain.timeout", "between 0s and 24h"}},
+		"pool: drain huge":     {pool("{producerRef: {name: jobs}, drain: {timeout: 999999h999999h}, " + worker + "}"), []string{"spec.drain.timeout", "between 0s and 24h"}},
+		"pool: drain word":     {pool("{producerRef: {name: jobs}, drain: {timeout: later}, " + worker + "}"), []string{"spec.drain.timeout", "such as 30s"}},
+		"pool: history":        {pool("{producerRef: {name: jobs}, revisionHistoryLimit: -1, " + worker + "}"), []string{"spec.revisionHistoryLimit", "between 0 and 1000"}},
+		"pool: start-up":       {pool("{producerRef: {name: jobs}, startupDeadlineSeconds: 0, " + worker + "}"), []string{"spec.startupDeadlineSeconds", "between 1 and 86400"}},
+		"pool: no template":    {pool("{producerRef: {name: jobs}}"), []string{"spec.template"}},
+		"pool: no worker":      {pool("{producerRef: {name: jobs}, template: {spec: {containers: [{name: main, image: x}]}}}"), []string{"spec.template", `a container named "worker"`}},
+		"pool: grace period":   {pool("{producerRef: {name: jobs}, template: {spec: {terminationGracePeriodSeconds: 9, containers: [{name: worker, image: x}]}}}"), []string{"template.spec.terminationGracePeriodSeconds", "drain.timeout"}},
+		"pool: restart policy": {pool("{producerRef: {name: jobs}, template: {spec: {restartPolicy: Never, containers: [{name: worker, image: x}]}}}"), []string{"template.spec.restartPolicy", "Always"}},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			err := api.Create(t.Context(), manifest(t, ns, tt.manifest), client.DryRunAll)
+			require.Error(t, err)
+			for _, want := range tt.want {
+				require.ErrorContains(t, err, want)
+			}
+		})
+	}
+}
+
+func TestImmutableFieldsAreRefusedWithFieldAndWish(t *testing.T) {
+	ns := namespace(t)
+	pool := newPool(ns, "pool", "jobs", 1)
+	create(t, pool)
+	pool.Spec.ProducerRef.Name = "others"
+	err := api.Update(t.Context(), pool)
+	require.ErrorContains(t, err, "spec.producerRef")
+	require.ErrorContains(t, err, "immutable")
+}
+
+func TestSchemaDefaults(t *testing.T) {
+	ns := namespace(t)
+	producer := manifest(t, ns, producerHead+"metadata: {name: jobs}\nspec: {queue: {memory: {}}}")
+	pool := manifest(t, ns, poolHead+"metadata: {name: pool}\nspec: {producerRef: {name: jobs}, "+worker+"}")
+	create(t, producer, pool)
+
+	var p v1alpha1.Producer
+	require.NoError(t, api.Get(t.Context(), client.ObjectKeyFromObject(producer), &p))
+	stored := p.DeepCopy()
+	p.SetDefaults()
+	require.Equal(t, stored.Spec, p.Spec, "the schema sets every default that the code knows")
+	require.Equal(t, v1alpha1.DefaultMaxPending, p.Spec.Intake.MaxPending)
+
+	var w v1alpha1.WorkerPool
+	require.NoError(t, api.Get(t.Context(), client.ObjectKeyFromObject(pool), &w))
+	storedPool := w.DeepCopy()
+	w.SetDefaults()
+	require.Equal(t, storedPool.Spec, w.Spec, "the schema sets every default that the code knows")
+	require.Equal(t, ptr.To[int32](1), w.Spec.Replicas)
+}
+
+// Labels of a template are kept, unknown fields are not.
+func TestTemplateMetadataIsKept(t *testing.T) {
+	ns := namespace(t)
+	pool := manifest(t, ns, poolHead+"metadata: {name: pool}\nspec: {producerRef: {name: jobs}, "+
+		"template: {metadata: {labels: {team: media}}, spec: {containers: [{name: worker, image: x}]}}}")
+	create(t, pool)
+	var w v1alpha1.WorkerPool
+	require.NoError(t, api.Get(t.Context(), client.ObjectKeyFromObject(pool), &w))
+	require.Equal(t, map[string]string{"team": "media"}, w.Spec.Template.Labels)
+}
