@@ -35,7 +35,17 @@ func (b bridge) writef(level slog.Level, format string, args []any) {
 }
 
 func (b bridge) line(level slog.Level, text string) {
-	b.to.Log(context.Background(), level, strings.TrimSpace(text))
+	text = strings.TrimSpace(text)
+	if level == slog.LevelWarn && isLookup(text) {
+		level = slog.LevelDebug
+	}
+	b.to.Log(context.Background(), level, text)
+}
+
+// isLookup recognizes what GoAkt says of a name that is free, each time that
+// somebody asks.
+func isLookup(text string) bool {
+	return strings.HasPrefix(text, "Actor ") && strings.HasSuffix(text, " not found")
 }
 
 func (b bridge) Debug(args ...any)                 { b.write(slog.LevelDebug, args) }

@@ -149,13 +149,13 @@ func run(ctx context.Context, s *Settings, handler Handler, o *options) error {
 	if err != nil {
 		return err
 	}
-	defer n.Stop(context.WithoutCancel(ctx))
-
 	locator := newLocator(n.System, s)
 	linking, unlink := context.WithCancel(context.WithoutCancel(ctx))
 	var held sync.WaitGroup
 	defer held.Wait()
 	defer unlink()
+	// The link ends last: the probe that follows must find nobody.
+	defer n.Stop(context.WithoutCancel(ctx))
 	p.setLink(&node.Link{
 		Hello: node.Hello{System: s.System, Host: s.PodIP, Port: s.RemotingPort, Process: p.id, Pod: s.PodName},
 		Find:  locator.findHost, Port: s.LinkPort, Logger: p.logger,
