@@ -114,23 +114,27 @@ func kubectl(o *options) *cobra.Command {
 			}
 			k := exec.CommandContext(cmd.Context(), path, args...)
 			k.Env, k.Stdin, k.Stdout, k.Stderr = env, cmd.InOrStdin(), cmd.OutOrStdout(), cmd.ErrOrStderr()
-			err = k.Run()
-			var exit *exec.ExitError
-			if errors.As(err, &exit) && exit.ExitCode() > 0 {
-				return kubectlError(exit.ExitCode())
-			}
-			return err
+			return pass(k.Run())
 		}}
 }
 
-// kubectlError is the exit status of a kubectl that has said itself what was wrong.
-type kubectlError int
+// pass hands on the exit status of a command that has said itself what was wrong.
+func pass(err error) error {
+	var exit *exec.ExitError
+	if errors.As(err, &exit) && exit.ExitCode() > 0 {
+		return commandError(exit.ExitCode())
+	}
+	return err
+}
 
-func (e kubectlError) Error() string { return fmt.Sprintf("kubectl: exit status %d", int(e)) }
+// commandError is the exit status of a command that ran on the cluster.
+type commandError int
+
+func (e commandError) Error() string { return fmt.Sprintf("exit status %d", int(e)) }
 
 func node(o *options) *cobra.Command {
 	parent := &cobra.Command{Use: "node", Short: "Break and mend a node (control is the control plane's)", Args: cobra.NoArgs,
-		RunE: func(*cobra.Command, []string) error { return errors.New("want crash, cut or mend") }}
+		RunE: func(*cobra.Command, []string) error { return errors.New("want crash, cut, mend or exec") }}
 	for _, action := range []struct {
 		use, short string
 		do         func(*cluster.Cluster, context.Context, string) error
@@ -148,7 +152,26 @@ func node(o *options) *cobra.Command {
 				return action.do(c, cmd.Context(), args[0])
 			}})
 	}
+	parent.AddCommand(nodeExec(o))
 	return parent
+}
+
+func nodeExec(o *options) *cobra.Command {
+	cmd := &cobra.Command{Use: "exec NODE COMMAND ARGS...", Short: "Run a command of this machine in a node's box, for instance ctr", Args: cobra.MinimumNArgs(2),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			c, err := o.open(cmd.OutOrStdout())
+			if err != nil {
+				return err
+			}
+			e, err := c.Exec(cmd.Context(), args[0], args[1:]...)
+			if err != nil {
+				return err
+			}
+			e.Stdin, e.Stdout, e.Stderr = cmd.InOrStdin(), cmd.OutOrStdout(), cmd.ErrOrStderr()
+			return pass(e.Run())
+		}}
+	cmd.Flags().SetInterspersed(false) // flags after NODE are the command's
+	return cmd
 }
 
 func assets(o *options) *cobra.Command {

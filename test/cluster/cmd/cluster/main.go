@@ -25,7 +25,7 @@ func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), unix.SIGINT, unix.SIGTERM)
 	err := command().ExecuteContext(ctx)
 	stop()
-	var kubectl kubectlError
+	var kubectl commandError
 	switch {
 	case err == nil:
 	case errors.As(err, &kubectl):

@@ -203,7 +203,11 @@ func runSwitch() error {
 	if err := awaitGo(); err != nil {
 		return err
 	}
-	select {}
+	// Not an empty select: the runtime takes a program in which nothing can happen for deadlocked.
+	end := make(chan os.Signal, 1)
+	signal.Notify(end, unix.SIGTERM)
+	<-end
+	return nil
 }
 
 // forward accepts on descriptor 3, a listener of the machine's own loopback, and dials the target from the network
