@@ -226,7 +226,7 @@ func (n *node) probe(ctx context.Context, peer core.Peer, incarnation string) co
 		switch {
 		case err == nil && reply.GetAlive():
 			return core.Alive
-		case err == nil, errors.Is(err, gerrors.ErrAddressNotFound), errors.Is(err, syscall.ECONNREFUSED):
+		case err == nil, isGone(err):
 			return core.Gone
 		}
 		// A process that is being killed may still accept and then reset: ask
@@ -237,6 +237,14 @@ func (n *node) probe(ctx context.Context, peer core.Peer, incarnation string) co
 		case <-time.After(probePause):
 		}
 	}
+}
+
+// isGone tells whether an answer says that nothing of the kind lives there: no
+// process listens, the actor is unknown, or it is dead, which a directory is
+// only when its system stops. GoAkt sends the last as text.
+func isGone(err error) bool {
+	return errors.Is(err, syscall.ECONNREFUSED) || errors.Is(err, gerrors.ErrAddressNotFound) ||
+		err != nil && strings.Contains(err.Error(), gerrors.ErrDead.Error())
 }
 
 // probePause lies between two attempts of one probe.

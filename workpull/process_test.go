@@ -29,11 +29,19 @@ const (
 	envPort     = "WORKPULL_TEST_PORT"
 	envName     = "WORKPULL_TEST_NAME"
 	envSleep    = "WORKPULL_TEST_SLEEP"
+	envMember   = "WORKPULL_TEST_MEMBER" // gossip port, peers port, hosts
 )
 
 func TestMain(m *testing.M) {
-	if os.Getenv(envProducer) != "" {
-		if err := workerProcess(); err != nil {
+	var run func() error
+	switch {
+	case os.Getenv(envMember) != "":
+		run = memberProcess
+	case os.Getenv(envProducer) != "":
+		run = workerProcess
+	}
+	if run != nil {
+		if err := run(); err != nil {
 			fmt.Fprintln(os.Stderr, err)
 			os.Exit(1)
 		}
@@ -90,10 +98,16 @@ type process struct {
 
 func startProcess(t *testing.T, name string, producerPort int, pause time.Duration) *process {
 	t.Helper()
-	p := &process{port: freePorts(t, 1)[0], starts: make(chan string, 1000)}
+	p := &process{port: freePorts(t, 1)[0]}
+	p.start(t, envProducer+"="+strconv.Itoa(producerPort), envPort+"="+strconv.Itoa(p.port), envName+"="+name, envSleep+"="+pause.String())
+	return p
+}
+
+func (p *process) start(t *testing.T, env ...string) {
+	t.Helper()
+	p.starts = make(chan string, 1000)
 	p.cmd = exec.Command(os.Args[0], "-test.run=^$")
-	p.cmd.Env = append(os.Environ(), envProducer+"="+strconv.Itoa(producerPort), envPort+"="+strconv.Itoa(p.port),
-		envName+"="+name, envSleep+"="+pause.String())
+	p.cmd.Env = append(os.Environ(), env...)
 	p.cmd.Stderr = os.Stderr
 	input, err := p.cmd.StdinPipe()
 	require.NoError(t, err)
@@ -126,7 +140,6 @@ func startProcess(t *testing.T, name string, producerPort int, pause time.Durati
 		read.Wait()
 		_ = p.cmd.Wait()
 	})
-	return p
 }
 
 // S19, S27: the process of a busy worker is killed; its jobs run on a survivor

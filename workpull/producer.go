@@ -227,19 +227,21 @@ func (c *producerController) news(binding uint64) {
 	}
 }
 
-// probed takes a probe's answer, and asks once more when there was news.
+// probed takes a probe's answer. The others at a node where one is gone are
+// probed too; one that lives is asked once more when there was news.
 func (c *producerController) probed(now time.Duration, m *probed) {
-	ask := c.probing[m.binding]
+	askAgain := bool(c.probing[m.binding])
 	delete(c.probing, m.binding)
-	c.core.Probed(now, m.binding, m.result)
-	if !ask || m.result == core.Gone {
-		return
-	}
+	host := ""
 	for _, s := range c.bound {
 		if s.binding == m.binding {
-			c.core.PeerLost(now, s.host)
-			return
+			host = s.host
+			break
 		}
+	}
+	c.core.Probed(now, m.binding, m.result)
+	if host != "" && (askAgain || m.result == core.Gone) {
+		c.core.PeerLost(now, host)
 	}
 }
 

@@ -4,8 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"net"
 	"strconv"
+	"strings"
 	"syscall"
 	"time"
 
@@ -17,10 +19,10 @@ import (
 )
 
 const (
-	// spawnAttempts and spawnPause: right after many nodes were lost, the
-	// registry's writes go to dead owners for a while and a first spawn ends
-	// with a deadline.
-	spawnAttempts = 5
+	// spawnPatience and spawnPause: right after nodes were lost, the registry
+	// sends reads and writes to dead owners until it has noticed, and a first
+	// spawn ends with a deadline or a closed connection.
+	spawnPatience = 30 * time.Second
 	spawnPause    = 200 * time.Millisecond
 	// registryTimeout bounds the wait for the registry to show a change.
 	registryTimeout = 10 * time.Second
@@ -33,29 +35,37 @@ const (
 func (n *node) spawnActor(ctx context.Context, name string, a actor.Actor, options ...actor.SpawnOption) (*actor.PID, error) {
 	// The context of PreStart outlives the call: a restart uses it again.
 	lasting := context.WithoutCancel(ctx)
-	for attempt := 1; ; attempt++ {
-		if err := ctx.Err(); err != nil {
-			return nil, err
+	ctx, cancel := context.WithTimeout(ctx, spawnPatience)
+	defer cancel()
+	for {
+		pid, err := n.trySpawn(ctx, lasting, name, a, options)
+		if err == nil || !isTransient(err) {
+			return pid, err
 		}
-		if err := n.free(ctx, name); err != nil {
-			return nil, err
-		}
-		pid, err := n.system.Spawn(lasting, name, a, options...)
-		switch {
-		case err == nil && pid.Actor() != a, errors.Is(err, gerrors.ErrActorAlreadyExists):
-			return nil, &OptionError{Option: "name", Got: name, Want: "a free name", Err: ErrNameTaken}
-		case err == nil:
-			return pid, n.inTree(pid)
-		case pid != nil && pid.Actor() == a:
-			return nil, errors.Join(err, pid.Shutdown(lasting))
-		case !isDeadline(err) || attempt == spawnAttempts:
-			return nil, err
-		}
-		n.system.Logger().Warnf("spawn %s, attempt %d of %d: %v", name, attempt, spawnAttempts, err)
-		if err := sleep(ctx, spawnPause); err != nil {
-			return nil, err
+		n.system.Logger().Warnf("spawn %s: %v; it is tried again", name, err)
+		if late := sleep(ctx, spawnPause); late != nil {
+			return nil, errors.Join(err, late)
 		}
 	}
+}
+
+func (n *node) trySpawn(ctx, lasting context.Context, name string, a actor.Actor, options []actor.SpawnOption) (*actor.PID, error) {
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	if err := n.free(ctx, name); err != nil {
+		return nil, err
+	}
+	pid, err := n.system.Spawn(lasting, name, a, options...)
+	switch {
+	case err == nil && pid.Actor() != a, errors.Is(err, gerrors.ErrActorAlreadyExists):
+		return nil, &OptionError{Option: "name", Got: name, Want: "a free name", Err: ErrNameTaken}
+	case err == nil:
+		return pid, n.inTree(pid)
+	case pid != nil && pid.Actor() == a:
+		return nil, errors.Join(err, pid.Shutdown(lasting))
+	}
+	return nil, err
 }
 
 // inTree makes sure that GoAkt has the actor in its tree: it ignores the error
@@ -68,8 +78,20 @@ func (n *node) inTree(pid *actor.PID) error {
 	return errors.Join(fmt.Errorf("%s did not get into the actor tree", pid.Name()), pid.Shutdown(context.Background()))
 }
 
-func isDeadline(err error) bool {
-	return errors.Is(err, context.DeadlineExceeded) || errors.Is(err, gerrors.ErrRequestTimeout)
+// isTransient tells whether the registry could not be asked, or not in time,
+// because it has not yet noticed that a member is gone. GoAkt passes on what
+// Olric says, some of it text only.
+func isTransient(err error) bool {
+	if errors.Is(err, context.DeadlineExceeded) || errors.Is(err, gerrors.ErrRequestTimeout) ||
+		errors.Is(err, syscall.ECONNREFUSED) || errors.Is(err, syscall.ECONNRESET) || errors.Is(err, io.EOF) {
+		return true
+	}
+	for _, text := range []string{"deadline exceeded", "operation timeout", "client is closed", "connection refused", "connection reset"} {
+		if strings.Contains(err.Error(), text) {
+			return true
+		}
+	}
+	return false
 }
 
 func sleep(ctx context.Context, d time.Duration) error {
@@ -129,7 +151,7 @@ func (n *node) holds(ctx context.Context, holder *address.Address) bool {
 	client := n.client()
 	defer client.Close()
 	err = client.RemoteTell(ctx, n.self(), holder, &wire.Lookup{Actor: holder.Name()})
-	return !errors.Is(err, gerrors.ErrAddressNotFound) && !errors.Is(err, syscall.ECONNREFUSED)
+	return !isGone(err)
 }
 
 // unregister removes a name from the registry. Only the end of an actor of
@@ -139,12 +161,12 @@ func (n *node) unregister(ctx context.Context, name string) error {
 	ctx, cancel := context.WithTimeout(ctx, registryTimeout)
 	defer cancel()
 	lasting := context.WithoutCancel(ctx)
-	registrar, err := n.system.Spawn(lasting, registrarPrefix+randomName(), idle{}, actor.WithLongLived(), actor.WithRelocationDisabled())
+	registrar, err := n.system.Spawn(lasting, registrarPrefix+randomName(), new(idle), actor.WithLongLived(), actor.WithRelocationDisabled())
 	if err != nil {
 		return fmt.Errorf("spawn a registrar: %w", err)
 	}
 	defer func() { _ = registrar.Shutdown(lasting) }()
-	child, err := registrar.SpawnChild(lasting, name, idle{}, actor.WithLongLived())
+	child, err := registrar.SpawnChild(lasting, name, new(idle), actor.WithLongLived())
 	if err != nil {
 		return fmt.Errorf("take the name over: %w", err)
 	}
@@ -168,18 +190,19 @@ func (n *node) unregister(ctx context.Context, name string) error {
 	return nil
 }
 
-// idle does nothing.
+// idle does nothing. It is used by pointer: GoAkt panics on an actor that is not
+// one when it writes to the registry.
 type idle struct{}
 
-var _ actor.Actor = idle{}
+var _ actor.Actor = (*idle)(nil)
 
 // PreStart implements actor.Actor.
-func (idle) PreStart(*actor.Context) error { return nil }
+func (*idle) PreStart(*actor.Context) error { return nil }
 
 // Receive implements actor.Actor.
-func (idle) Receive(*actor.ReceiveContext) {}
+func (*idle) Receive(*actor.ReceiveContext) {}
 
 // PostStop implements actor.Actor.
-func (idle) PostStop(*actor.Context) error { return nil }
+func (*idle) PostStop(*actor.Context) error { return nil }
 
 func hostPort(host string, port int) string { return net.JoinHostPort(host, strconv.Itoa(port)) }

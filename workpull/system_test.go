@@ -252,7 +252,7 @@ func testLogger() log.Logger {
 	if os.Getenv("WORKPULL_TEST_LOG") == "" {
 		return log.DiscardLogger
 	}
-	return log.New(log.WarningLevel, os.Stderr)
+	return log.New(log.InfoLevel, os.Stderr)
 }
 
 func hostPort(port int) string { return fmt.Sprintf("127.0.0.1:%d", port) }
