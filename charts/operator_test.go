@@ -161,7 +161,7 @@ func TestWrongValuesAreRefused(t *testing.T) {
 		"replicas as text":          {"replicas: two", "replicas"},
 		"namespace":                 {"watchNamespaces: [Blue_]", "watchNamespaces"},
 		"same namespace twice":      {"watchNamespaces: [a, a]", "watchNamespaces"},
-		"metrics on the probe port": {"metrics: {port: 8081}", "port"},
+		"metrics on the probe port": {"metrics: {port: 8081}", "8081 serves the probes"},
 		"many without an election":  {"{replicas: 2, leaderElection: false}", "more than one needs leaderElection: true"},
 		"no account":                {"serviceAccount: {create: false}", "serviceAccount.name must be set"},
 	} {
