@@ -25,11 +25,11 @@ func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), unix.SIGINT, unix.SIGTERM)
 	err := command().ExecuteContext(ctx)
 	stop()
-	var kubectl commandError
+	var status commandError
 	switch {
 	case err == nil:
-	case errors.As(err, &kubectl):
-		os.Exit(int(kubectl))
+	case errors.As(err, &status):
+		os.Exit(int(status))
 	default:
 		fmt.Fprintln(os.Stderr, "cluster:", err)
 		os.Exit(1)

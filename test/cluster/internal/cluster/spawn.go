@@ -173,6 +173,15 @@ func inNetwork(ctx context.Context, pid int, args ...string) error {
 	return nil
 }
 
+// Exec makes a command that runs in a node's box, in all of its namespaces: it sees the node's processes, mounts and
+// network, and the machine's programs. The cluster is not locked.
+func (c *Cluster) Exec(ctx context.Context, name string, args ...string) (*exec.Cmd, error) {
+	if err := needRoot(); err != nil {
+		return nil, err
+	}
+	return c.inBox(ctx, name, args...)
+}
+
 // inBox makes a command that runs in all namespaces of a box.
 func (c *Cluster) inBox(ctx context.Context, name string, args ...string) (*exec.Cmd, error) {
 	pid, err := c.boxPid(name)
