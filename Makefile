@@ -144,9 +144,30 @@ test-setup: $(HELM) $(KUSTOMIZE)
 	fi
 	$(CLUSTER) assets > /dev/null
 
+# The tests' cluster, beside the demo's. `make e2e-run RUN=TestScale` repeats one
+# test on the cluster of `make e2e-up`.
+E2E_CLUSTER := $(CURDIR)/build/bin/cluster
+RUN ?= .
+
 .PHONY: e2e
-e2e: $(HELM) $(KUSTOMIZE) images ## End-to-end tests on a real cluster of our own (needs root)
-	go test -tags e2e -count 1 -timeout 30m -v ./test/e2e/...
+e2e: ## End-to-end tests on a real cluster of our own (needs root)
+	trap '$(MAKE) e2e-down' EXIT; $(MAKE) e2e-up; $(MAKE) e2e-run
+
+.PHONY: e2e-up
+e2e-up: $(HELM) $(KUSTOMIZE) images
+	$(MAKE) images IMAGES=e2e-worker:./test/e2e/worker
+	@mkdir -p build/bin
+	cd test/cluster && go build -o $(E2E_CLUSTER) ./cmd/cluster
+	$(E2E_CLUSTER) --name e2e up --nodes 3
+	$(E2E_CLUSTER) --name e2e load-image build/images/{operator,workpull,e2e-worker}.tar
+
+.PHONY: e2e-run
+e2e-run: $(HELM) $(KUSTOMIZE)
+	E2E_CLUSTER=$(E2E_CLUSTER) WORKPULL_CLUSTER=e2e go test -tags e2e -count 1 -timeout 30m -v -run '$(RUN)' ./test/e2e
+
+.PHONY: e2e-down
+e2e-down:
+	$(CLUSTER) --name e2e down
 
 ##@ Images and cluster
 
