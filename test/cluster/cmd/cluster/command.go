@@ -31,6 +31,8 @@ func command() *cobra.Command {
 	root := &cobra.Command{
 		Use:               "cluster",
 		Short:             "A real Kubernetes cluster on this machine, for tests and demonstrations",
+		Args:              cobra.NoArgs,
+		RunE:              func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 		SilenceUsage:      true,
 		SilenceErrors:     true,
 		TraverseChildren:  true, // flags before `kubectl` are ours, those after it kubectl's

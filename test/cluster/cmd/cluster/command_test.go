@@ -31,7 +31,7 @@ func TestWrongUseIsRefused(t *testing.T) {
 		{[]string{"--name", "No/Good", "status"}, "want 1 to 30 lower-case letters"},
 		{[]string{"status"}, "not healthy"},
 		{[]string{"load-image"}, "at least 1 arg"},
-		{[]string{"node"}, "want crash, cut or mend"},
+		{[]string{"node"}, "want crash, cut, mend"},
 		{[]string{"node", "crash"}, "accepts 1 arg"},
 		{[]string{"kubeconfig"}, "not up"},
 		{[]string{"kubectl", "get", "nodes"}, "not up"},
@@ -63,7 +63,7 @@ func TestKubectlGetsItsArgumentsAndStatus(t *testing.T) {
 	if want := filepath.Join(dir, "pki", "admin.kubeconfig") + " get --name x -o wide\n"; out != want {
 		t.Errorf("kubectl ran as %q, want %q", out, want)
 	}
-	if err != kubectlError(7) {
+	if err != commandError(7) {
 		t.Errorf("got %v, want kubectl's status", err)
 	}
 }

@@ -84,15 +84,6 @@ func (c *Cluster) Mend(ctx context.Context, name string) error {
 	})
 }
 
-// Exec makes a command that runs in a node's box, in all of its namespaces: it sees the node's processes, mounts and
-// network, and the machine's programs. The cluster is not locked.
-func (c *Cluster) Exec(ctx context.Context, name string, args ...string) (*exec.Cmd, error) {
-	if err := needRoot(); err != nil {
-		return nil, err
-	}
-	return c.inBox(ctx, name, args...)
-}
-
 func (c *Cluster) restart(ctx context.Context, s settings, name string) error {
 	host, err := cgroup.Detect()
 	if err != nil {
