@@ -125,9 +125,13 @@ func TestS8NewOperatorWithStaleCacheMakesNothing(t *testing.T) {
 	ns := namespace(t)
 	pool := newPool(ns, "pool", "jobs", 3)
 	create(t, newProducer(ns, "jobs"), pool)
-	reconcile(t, poolReconciler(&lagging{Client: api}), pool)
-	require.Equal(t, 3, alive(t, ns))
-	pods := podsOf(t.Context(), t, ns, "pool")
+	first := &lagging{Client: api}
+	old := poolReconciler(first)
+	reconcile(t, old, pool)
+	report(t, podsOf(t.Context(), t, ns, "pool")["pool-0"], func(s *corev1.PodStatus) { s.Phase = corev1.PodFailed })
+	first.catchUp(t, ns)
+	reconcile(t, old, pool)
+	pods := waitForPods(t, ns, "pool", "pool-1", "pool-2", "pool-3") // the name pool-0 is free
 
 	stale := &lagging{Client: api} // sees no pod at all
 	r := poolReconciler(stale)
@@ -137,7 +141,7 @@ func TestS8NewOperatorWithStaleCacheMakesNothing(t *testing.T) {
 	}
 
 	// Neither does it wait for ever for a pod that went before it was seen.
-	end(t, pods["pool-0"])
+	end(t, pods["pool-1"])
 	require.Eventually(t, func() bool {
 		stale.catchUp(t, ns)
 		reconcile(t, r, pool)

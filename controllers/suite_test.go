@@ -42,7 +42,7 @@ var (
 )
 
 const (
-	soon  = 15 * time.Second // bound of every wait
+	soon  = 30 * time.Second // bound of every wait
 	often = 20 * time.Millisecond
 )
 
@@ -349,7 +349,7 @@ func conditionsOf(object client.Object) []metav1.Condition {
 // how much it wrote until then.
 func quiet(t *testing.T, count *writes) int64 {
 	t.Helper()
-	const calm = 700 * time.Millisecond
+	const calm = time.Second
 	last, since := count.all.Load(), time.Now()
 	require.Eventually(t, func() bool {
 		if now := count.all.Load(); now != last {
