@@ -1,0 +1,41 @@
+package workpull_test
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"github.com/tochemey/goakt/v3/actor"
+	"github.com/tochemey/goakt/v3/remote"
+	"go.uber.org/goleak"
+
+	"github.com/workpull/operator/workpull"
+)
+
+// What the pattern starts ends with its system: timers, outboxes, look-ups.
+func TestNothingIsLeftBehind(t *testing.T) {
+	before := goleak.IgnoreCurrent()
+	ports := freePorts(t, 2)
+	systems := make([]actor.ActorSystem, 2)
+	for i := range systems {
+		systems[i] = startSystem(t, actor.WithRemote(remote.NewConfig("127.0.0.1", ports[i])))
+	}
+	events, err := workpull.Subscribe(context.Background(), systems[0])
+	require.NoError(t, err)
+	d := newDispatcher(jobNames(50)...)
+	producer := spawnProducer(t, systems[0], d, workpull.WithReliableDeliveryConfirmation())
+	spawnWorker(t, systems[0], "near", &worker{})
+	spawnWorker(t, systems[1], "far", &worker{}, workpull.WithReliableRemoteProducer("127.0.0.1", ports[0]))
+	require.Eventually(t, func() bool { return d.confirmations() == 50 && len(inspectProducer(t, producer).Workers) == 2 }, patience, glance)
+	for _, s := range systems {
+		require.NoError(t, s.Stop(context.Background()))
+	}
+	_, open := <-events.C()
+	require.False(t, open, "the subscription ends with the system")
+	// A send may be under way for two seconds, longer than goleak waits.
+	require.Eventually(t, func() bool {
+		return goleak.Find(before) == nil
+	}, patience, 100*time.Millisecond)
+	require.NoError(t, goleak.Find(before))
+}
