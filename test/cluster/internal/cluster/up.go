@@ -74,7 +74,7 @@ func (c *Cluster) Up(ctx context.Context, o UpOptions) error {
 		o.Nodes = DefaultNodes
 	}
 	if err := c.create(ctx, o, settings{Nodes: o.Nodes, Images: images, Binaries: binaries}); err != nil {
-		return err
+		return fmt.Errorf("bring cluster %s up (what there is stays until `down` or the next `up`; logs are in %s): %w", c.name, filepath.Join(c.dir, "logs"), err)
 	}
 	c.timed(fmt.Sprintf("cluster %s is up", c.name), start)
 	if status, err = c.Status(ctx); err != nil {
