@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"regexp"
 	"runtime"
+	"sync"
 
 	"golang.org/x/sys/unix"
 )
@@ -61,24 +62,46 @@ func (c Cache) Lock(name string, waiting func()) (unlock func(), err error) {
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return nil, fmt.Errorf("make the folder of locks: %w", err)
 	}
-	f, err := os.OpenFile(filepath.Join(dir, name), os.O_CREATE|os.O_RDWR, 0o644)
-	if err != nil {
-		return nil, fmt.Errorf("open lock %s: %w", name, err)
+	path := filepath.Join(dir, name)
+	for waiting := sync.OnceFunc(waiting); ; {
+		f, current, err := take(path, waiting)
+		if err != nil {
+			return nil, fmt.Errorf("take lock %s: %w", name, err)
+		}
+		if current {
+			// The file goes while the lock is still held; who waits for it finds that out and starts over.
+			return func() {
+				_ = os.Remove(path)
+				_ = f.Close()
+			}, nil
+		}
+		_ = f.Close()
+	}
+}
+
+// take locks the file at path and tells whether the locked file is still the one there.
+func take(path string, waiting func()) (f *os.File, current bool, err error) {
+	if f, err = os.OpenFile(path, os.O_CREATE|os.O_RDWR, 0o644); err != nil {
+		return nil, false, err
 	}
 	err = unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB)
 	if errors.Is(err, unix.EWOULDBLOCK) {
 		waiting()
-		for {
-			if err = unix.Flock(int(f.Fd()), unix.LOCK_EX); !errors.Is(err, unix.EINTR) {
-				break
-			}
+		for err = unix.EINTR; errors.Is(err, unix.EINTR); {
+			err = unix.Flock(int(f.Fd()), unix.LOCK_EX)
 		}
 	}
 	if err != nil {
 		_ = f.Close()
-		return nil, fmt.Errorf("take lock %s: %w", name, err)
+		return nil, false, err
 	}
-	return func() { _ = f.Close() }, nil
+	held, err := f.Stat()
+	if err != nil {
+		_ = f.Close()
+		return nil, false, err
+	}
+	there, err := os.Stat(path)
+	return f, err == nil && os.SameFile(held, there), nil
 }
 
 // Source finds this module's folder, which holds modules/ and images/ to build from: the given one, else upwards from

@@ -1,8 +1,11 @@
 package layout
 
 import (
+	"os"
 	"path/filepath"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"testing"
 )
 
@@ -54,6 +57,34 @@ func TestLockWaitsForItsHolder(t *testing.T) {
 	unlock()
 	if err := <-got; err != nil {
 		t.Fatal(err)
+	}
+	if left, err := os.ReadDir(filepath.Join(c.Root, "locks")); err != nil || len(left) != 0 {
+		t.Errorf("left behind: %v, %v", left, err)
+	}
+}
+
+// The file of a lock goes with each holder, and still no two ever hold it.
+func TestLockIsHeldByOneAtATime(t *testing.T) {
+	c := Cache{Root: t.TempDir()}
+	var all sync.WaitGroup
+	var holders, most atomic.Int32
+	for range 8 {
+		all.Go(func() {
+			for range 50 {
+				unlock, err := c.Lock("x", func() {})
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				most.Store(max(most.Load(), holders.Add(1)))
+				holders.Add(-1)
+				unlock()
+			}
+		})
+	}
+	all.Wait()
+	if most.Load() != 1 {
+		t.Errorf("%d held it at once", most.Load())
 	}
 }
 
