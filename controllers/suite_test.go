@@ -13,6 +13,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -25,6 +26,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/envtest"
 	"sigs.k8s.io/controller-runtime/pkg/log"
 	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
+	"sigs.k8s.io/yaml"
 
 	"github.com/go-logr/logr"
 
@@ -38,7 +40,11 @@ import (
 
 var (
 	apiConfig *rest.Config
-	api       client.Client // reads and writes without a cache
+	api       client.Client // reads and writes without a cache, as an administrator
+
+	// operatorUser is whom the operator runs as. It has the rights that
+	// config/rbac/role.yaml gives, and no others.
+	operatorUser = "system:serviceaccount:workpull-system:workpull-operator"
 )
 
 const (
@@ -73,6 +79,8 @@ func withAPIServer(run func() int) (int, error) {
 		environment.ControlPlane.Etcd = &envtest.Etcd{Path: etcd}
 		environment.ControlPlane.APIServer = &envtest.APIServer{Path: apiServer}
 	}
+	environment.ControlPlane.GetAPIServer().Configure().
+		Append("enable-admission-plugins", "OwnerReferencesPermissionEnforcement")
 	var err error
 	if apiConfig, err = environment.Start(); err != nil {
 		return 0, fmt.Errorf("start the API server: %w", err)
@@ -86,7 +94,33 @@ func withAPIServer(run func() int) (int, error) {
 	if api, err = client.New(apiConfig, client.Options{Scheme: newScheme()}); err != nil {
 		return 0, fmt.Errorf("make a client: %w", err)
 	}
+	if err := grantRole(); err != nil {
+		return 0, err
+	}
 	return run(), nil
+}
+
+// grantRole binds the generated role, as an installation does.
+func grantRole() error {
+	data, err := os.ReadFile(filepath.Join("..", "config", "rbac", "role.yaml"))
+	if err != nil {
+		return fmt.Errorf("read the operator's role: %w", err)
+	}
+	var role rbacv1.ClusterRole
+	if err := yaml.UnmarshalStrict(data, &role); err != nil {
+		return fmt.Errorf("parse the operator's role: %w", err)
+	}
+	binding := &rbacv1.ClusterRoleBinding{
+		ObjectMeta: metav1.ObjectMeta{Name: role.Name},
+		RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: role.Name},
+		Subjects:   []rbacv1.Subject{{APIGroup: rbacv1.GroupName, Kind: rbacv1.UserKind, Name: operatorUser}},
+	}
+	for _, object := range []client.Object{&role, binding} {
+		if err := api.Create(context.Background(), object); err != nil {
+			return fmt.Errorf("grant the operator's role: %w", err)
+		}
+	}
+	return nil
 }
 
 // cached finds a binary in the cache that `make test` fills.
@@ -130,7 +164,9 @@ type writes struct{ all, podCreates, podDeletes, statuses atomic.Int64 }
 func operator(t *testing.T, ns string) (count *writes, stop func()) {
 	t.Helper()
 	count = &writes{}
-	mgr, err := ctrl.NewManager(apiConfig, ctrl.Options{
+	asOperator := rest.CopyConfig(apiConfig)
+	asOperator.Impersonate = rest.ImpersonationConfig{UserName: operatorUser}
+	mgr, err := ctrl.NewManager(asOperator, ctrl.Options{
 		Scheme:     newScheme(),
 		Cache:      controllers.CacheOptions([]string{ns}),
 		Metrics:    metricsserver.Options{BindAddress: "0"},

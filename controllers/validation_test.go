@@ -46,7 +46,8 @@ func TestInvalidManifestsAreRefusedWithFieldAndWish(t *testing.T) {
 		"producer: maxJobBytes":    {producer("{queue: {memory: {}}, intake: {maxJobBytes: 16777216}}"), []string{"spec.intake.maxJobBytes", "between 1 and 15728640"}},
 		"producer: service type":   {producer("{queue: {memory: {}}, intake: {service: {type: ExternalName}}}"), []string{"spec.intake.service.type", "ClusterIP", "LoadBalancer"}},
 		"producer: port":           {producer("{queue: {memory: {}}, intake: {service: {port: 70000}}}"), []string{"spec.intake.service.port", "between 1 and 65535"}},
-		"producer: interval short": {producer("{queue: {memory: {}}, delivery: {retryInterval: 5ms}}"), []string{"spec.delivery.retryInterval", "at least 10ms"}},
+		"producer: interval short": {producer("{queue: {memory: {}}, delivery: {retryInterval: 5ms}}"), []string{"spec.delivery.retryInterval", "between 10ms and 1m"}},
+		"producer: interval long":  {producer("{queue: {memory: {}}, delivery: {retryInterval: 2m}}"), []string{"spec.delivery.retryInterval", "between 10ms and 1m"}},
 		"producer: interval word":  {producer("{queue: {memory: {}}, delivery: {retryInterval: often}}"), []string{"spec.delivery.retryInterval", "such as 500ms"}},
 		"producer: interval days":  {producer("{queue: {memory: {}}, delivery: {retryInterval: 1d}}"), []string{"spec.delivery.retryInterval", "such as 500ms"}},
 

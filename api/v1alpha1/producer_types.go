@@ -90,7 +90,7 @@ type Delivery struct {
 	// +kubebuilder:default="500ms"
 	// +kubebuilder:validation:Type=string
 	// +kubebuilder:validation:MaxLength=20
-	// +kubebuilder:validation:XValidation:rule="self.matches('^([0-9]{1,6}([.][0-9]{1,9})?(ms|s|m|h))+$') && duration(self) >= duration('10ms')",message="retryInterval must be a duration of at least 10ms, such as 500ms or 2s"
+	// +kubebuilder:validation:XValidation:rule="self.matches('^([0-9]{1,6}([.][0-9]{1,9})?(ms|s|m|h))+$') && duration(self) >= duration('10ms') && duration(self) <= duration('1m')",message="retryInterval must be a duration between 10ms and 1m, such as 500ms or 2s"
 	RetryInterval metav1.Duration `json:"retryInterval,omitzero"`
 }
 

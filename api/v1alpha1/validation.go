@@ -91,8 +91,8 @@ func (p *Producer) Validate() field.ErrorList {
 	errs = append(errs, between(intake.Child("maxPending"), p.Spec.Intake.MaxPending, 1, 1_000_000)...)
 	errs = append(errs, between(intake.Child("maxJobBytes"), p.Spec.Intake.MaxJobBytes, 1, 15<<20)...)
 	errs = append(errs, between(intake.Child("service", "port"), p.Spec.Intake.Service.Port, 1, 65_535)...)
-	if d := p.Spec.Delivery.RetryInterval.Duration; d < 10*time.Millisecond {
-		errs = append(errs, field.Invalid(spec.Child("delivery", "retryInterval"), d.String(), "must be at least 10ms"))
+	if d := p.Spec.Delivery.RetryInterval.Duration; d < 10*time.Millisecond || d > time.Minute {
+		errs = append(errs, field.Invalid(spec.Child("delivery", "retryInterval"), d.String(), "must be between 10ms and 1m"))
 	}
 	return errs
 }

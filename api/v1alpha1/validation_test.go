@@ -54,7 +54,7 @@ func TestInvalidProducersAreNamedWithFieldAndWish(t *testing.T) {
 		"maxPending":       {func(p *Producer) { p.Spec.Intake.MaxPending = -1 }, []string{"spec.intake.maxPending", "between 1 and 1000000"}},
 		"maxJobBytes":      {func(p *Producer) { p.Spec.Intake.MaxJobBytes = 16 << 20 }, []string{"spec.intake.maxJobBytes", "between 1 and 15728640"}},
 		"port":             {func(p *Producer) { p.Spec.Intake.Service.Port = 70_000 }, []string{"spec.intake.service.port", "between 1 and 65535"}},
-		"interval too low": {func(p *Producer) { p.Spec.Delivery.RetryInterval.Duration = time.Millisecond }, []string{"spec.delivery.retryInterval", "at least 10ms"}},
+		"interval too low": {func(p *Producer) { p.Spec.Delivery.RetryInterval.Duration = time.Millisecond }, []string{"spec.delivery.retryInterval", "between 10ms and 1m"}},
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
