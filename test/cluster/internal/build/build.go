@@ -136,6 +136,14 @@ func goBuild(ctx context.Context, dir, pkg, out, ldflags string) error {
 	if err := os.MkdirAll(filepath.Dir(out), 0o755); err != nil {
 		return fmt.Errorf("make the folder of %s: %w", out, err)
 	}
+	// What an interrupted build left; the caller's lock excludes another's that still goes on.
+	parts, err := filepath.Glob(out + ".part-*")
+	if err != nil {
+		return fmt.Errorf("look for parts of %s: %w", out, err)
+	}
+	for _, p := range parts {
+		_ = os.Remove(p) // a part in the way is no harm
+	}
 	part := fmt.Sprintf("%s.part-%d", out, os.Getpid())
 	defer os.Remove(part)
 	cmd := exec.CommandContext(ctx, "go", "build", "-trimpath", "-ldflags", ldflags, "-o", part, pkg)

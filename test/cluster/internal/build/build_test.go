@@ -35,11 +35,15 @@ func source(t *testing.T) string {
 func TestBuildsOnceAndWhole(t *testing.T) {
 	var out bytes.Buffer
 	b := Builder{Source: source(t), Cache: layout.Cache{Root: t.TempDir()}, Out: &out}
+	want := filepath.Join(b.Cache.Root, "bin", "etcd-v3.97.0", "etcd")
+	interrupted := want + ".part-1"
+	if err := errors.Join(os.MkdirAll(filepath.Dir(want), 0o755), os.WriteFile(interrupted, []byte("half"), 0o755)); err != nil {
+		t.Fatal(err)
+	}
 	bins, err := b.Ensure(t.Context(), "etcd")
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := filepath.Join(b.Cache.Root, "bin", "etcd-v3.97.0", "etcd")
 	if bins["etcd"] != want {
 		t.Errorf("built %s, want %s", bins["etcd"], want)
 	}
