@@ -8,8 +8,9 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"os"
+	"os/exec"
 	"path/filepath"
-	"runtime"
+	"strings"
 	"testing"
 	"time"
 
@@ -33,7 +34,7 @@ func TestResultGoesToTheSink(t *testing.T) {
 		return map[string]string{"SINK_URL": sink.URL, "MIN_JOB_DURATION": "20ms"}[name]
 	})
 	require.NoError(t, err)
-	file, err := os.ReadFile(filepath.Join(runtime.GOROOT(), "src/image/testdata/video-001.png"))
+	file, err := os.ReadFile(filepath.Join(goroot(t), "src/image/testdata/video-001.png"))
 	require.NoError(t, err)
 
 	begun := time.Now()
@@ -62,4 +63,12 @@ func TestConfigureRefuses(t *testing.T) {
 		_, err := configure(func(name string) string { return set[name] })
 		require.ErrorContains(t, err, want)
 	}
+}
+
+// goroot is the folder of Go, with pictures among its test data.
+func goroot(t *testing.T) string {
+	t.Helper()
+	folder, err := exec.Command("go", "env", "GOROOT").Output()
+	require.NoError(t, err)
+	return strings.TrimSpace(string(folder))
 }
