@@ -10,6 +10,9 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+
+	"github.com/workpull/operator/api/v1alpha1"
+	"github.com/workpull/operator/runtime/podenv"
 )
 
 // Both ways to install give the operator the same rights and the same pod.
@@ -55,6 +58,16 @@ images:
 	container := deployment(t, kustomizeBuild(t, folder)).Spec.Template.Spec.Containers[0]
 	require.Equal(t, "localhost/workpull/operator:dev", container.Image)
 	require.Equal(t, "localhost/workpull/workpull:dev", container.Env[0].Value)
+}
+
+// The samples have no field that the kinds do not have, and belong together.
+func TestSamples(t *testing.T) {
+	samples := kustomizeBuild(t, "../config/samples")
+	require.Len(t, samples, 2)
+	producer := named[*v1alpha1.Producer](t, samples, "thumbnails")
+	pool := named[*v1alpha1.WorkerPool](t, samples, "thumbnailer")
+	require.Equal(t, producer.Name, pool.Spec.ProducerRef.Name)
+	require.Equal(t, podenv.WorkerContainer, pool.Spec.Template.Spec.Containers[0].Name)
 }
 
 func replaced(args []string, from, to string) []string {

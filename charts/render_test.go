@@ -22,6 +22,8 @@ import (
 	"k8s.io/apimachinery/pkg/util/yaml"
 	"k8s.io/client-go/kubernetes/scheme"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/workpull/operator/api/v1alpha1"
 )
 
 const (
@@ -89,6 +91,7 @@ func decode(t *testing.T, rendered []byte) objects {
 	kinds := runtime.NewScheme()
 	require.NoError(t, scheme.AddToScheme(kinds))
 	require.NoError(t, apiextensionsv1.AddToScheme(kinds))
+	require.NoError(t, v1alpha1.AddToScheme(kinds))
 	decoder := serializer.NewCodecFactory(kinds, serializer.EnableStrict).UniversalDeserializer()
 
 	var found objects
