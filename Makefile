@@ -128,9 +128,8 @@ lint-charts: $(HELM)
 
 .PHONY: test
 test: test-setup ## Unit tests, transcripts, and controllers against a real API server
-	go test -race ./workpull/... ./runtime/...
-	assets="$$($(CLUSTER) assets)"; \
-	  KUBEBUILDER_ASSETS="$$assets" \
+	export KUBEBUILDER_ASSETS="$$($(CLUSTER) assets)"; \
+	  go test -race ./workpull/... ./runtime/...; \
 	  go test $$(go list ./... | grep -v -e /operator/workpull -e /operator/runtime)
 	cd test/cluster && go test ./...
 	cd tools && go test ./...
