@@ -128,9 +128,9 @@ lint-charts: $(HELM)
 
 .PHONY: test
 test: test-setup ## Unit tests, transcripts, and controllers against a real API server
-	export KUBEBUILDER_ASSETS="$$($(CLUSTER) assets)"; \
-	  go test -race ./workpull/... ./runtime/...; \
-	  go test $$(go list ./... | grep -v -e /operator/workpull -e /operator/runtime)
+	KUBEBUILDER_ASSETS="$$($(CLUSTER) assets)"; export KUBEBUILDER_ASSETS; \
+	  go test -race -timeout 20m ./workpull/... ./runtime/...; \
+	  go test -timeout 20m $$(go list ./... | grep -v -e /operator/workpull -e /operator/runtime)
 	cd test/cluster && go test ./...
 	cd tools && go test ./...
 
