@@ -47,7 +47,7 @@ func (c tool) command(ctx context.Context, args ...string) *exec.Cmd {
 
 func (c tool) try(t *testing.T, args ...string) (string, error) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(t.Context()), 6*time.Minute)
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(t.Context()), 15*time.Minute)
 	defer cancel()
 	start := time.Now()
 	output, err := c.command(ctx, args...).CombinedOutput()

@@ -12,9 +12,9 @@ import (
 // Deadlines of the waits, generous: a machine may be busy with a build. What is usual is in the README.
 const (
 	switchLimit = 10 * time.Second
-	apiLimit    = 2 * time.Minute
-	nodeLimit   = 3 * time.Minute
-	dnsLimit    = 3 * time.Minute
+	apiLimit    = 4 * time.Minute
+	nodeLimit   = 4 * time.Minute
+	dnsLimit    = 4 * time.Minute
 	downLimit   = time.Minute
 )
 
