@@ -11,7 +11,7 @@ import (
 
 // Deadlines of the waits, generous: a machine may be busy with a build. What is usual is in the README.
 const (
-	switchLimit = 10 * time.Second
+	switchLimit = 30 * time.Second
 	apiLimit    = 4 * time.Minute
 	nodeLimit   = 4 * time.Minute
 	dnsLimit    = 4 * time.Minute
