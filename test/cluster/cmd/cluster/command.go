@@ -159,13 +159,20 @@ func node(o *options) *cobra.Command {
 }
 
 func nodeExec(o *options) *cobra.Command {
-	cmd := &cobra.Command{Use: "exec NODE COMMAND ARGS...", Short: "Run a command of this machine in a node's box, for instance ctr", Args: cobra.MinimumNArgs(2),
+	cmd := &cobra.Command{Use: "exec NODE [--] COMMAND ARGS...", Short: "Run a command of this machine in a node's box, for instance ctr", Args: cobra.MinimumNArgs(2),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			c, err := o.open(cmd.OutOrStdout())
 			if err != nil {
 				return err
 			}
-			e, err := c.Exec(cmd.Context(), args[0], args[1:]...)
+			command := args[1:]
+			if command[0] == "--" {
+				command = command[1:]
+			}
+			if len(command) == 0 {
+				return errors.New("want a command after --")
+			}
+			e, err := c.Exec(cmd.Context(), args[0], command...)
 			if err != nil {
 				return err
 			}
