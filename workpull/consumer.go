@@ -11,6 +11,7 @@ import (
 	"github.com/tochemey/goakt/v3/goaktpb"
 	"google.golang.org/protobuf/types/known/anypb"
 
+	"github.com/workpull/operator/workpull/internal/codec"
 	"github.com/workpull/operator/workpull/internal/core"
 	"github.com/workpull/operator/workpull/internal/outbox"
 	"github.com/workpull/operator/workpull/internal/wire"
@@ -125,11 +126,11 @@ func (c *consumerController) Receive(ctx *actor.ReceiveContext) {
 	case *acknowledged:
 		c.core.ControlAck(now, c.local(ctx), m.session, m.binding, m.control)
 	case *wire.Batch:
-		if jobs, ok := decodeBatch(m); ok {
+		if jobs, ok := codec.DecodeBatch(m); ok {
 			c.core.Batch(now, c.remote(ctx), m.GetSession(), m.GetBinding(), jobs)
 		}
 	case *wire.RegisterAck:
-		c.core.RegisterAck(now, c.remote(ctx), m.GetSession(), m.GetBinding(), m.GetConfirmed(), m.GetNonce(), decodeLease(m))
+		c.core.RegisterAck(now, c.remote(ctx), m.GetSession(), m.GetBinding(), m.GetConfirmed(), m.GetNonce(), codec.DecodeLease(m))
 		c.arm()
 	case *wire.ControlAck:
 		c.core.ControlAck(now, c.remote(ctx), m.GetSession(), m.GetBinding(), m.GetControl())
@@ -224,9 +225,9 @@ func (c *consumerController) do(ctx *actor.ReceiveContext, now time.Duration, e 
 	case core.Deliver:
 		c.deliver(ctx, now, e)
 	case core.SendControl:
-		c.send(e.Peer, &control{Control: e.Message}, func() protoMessage { return encodeControl(e.Message) })
+		c.send(e.Peer, &control{Control: e.Message}, func() protoMessage { return codec.EncodeControl(e.Message) })
 	case core.SendRegister:
-		c.send(e.Peer, &registration{Registration: *e.Registration}, func() protoMessage { return encodeRegister(e.Registration) })
+		c.send(e.Peer, &registration{Registration: *e.Registration}, func() protoMessage { return codec.EncodeRegister(e.Registration) })
 	case core.Resolve:
 		c.resolve(now)
 	case core.SetFlush:
@@ -269,7 +270,7 @@ func (c *consumerController) deliver(ctx *actor.ReceiveContext, now time.Duratio
 	if err != nil {
 		reason := fmt.Sprintf("payload %s cannot be decoded: %v", d.Payload.TypeURL, err)
 		ctx.Logger().Errorf("%s: job %s: %s", c.endpoint.spec.name, d.ID, reason)
-		c.core.Rejected(now, core.Peer(c.actor.ID()), e.Session, e.Binding, d.Sequence, d.ID, cut(reason))
+		c.core.Rejected(now, core.Peer(c.actor.ID()), e.Session, e.Binding, d.Sequence, d.ID, codec.Cut(reason))
 		return
 	}
 	c.told = outcome{session: e.Session, binding: e.Binding, sequence: d.Sequence, id: d.ID}

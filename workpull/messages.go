@@ -8,6 +8,7 @@ import (
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/reflect/protoreflect"
 
+	"github.com/workpull/operator/workpull/internal/codec"
 	"github.com/workpull/operator/workpull/internal/core"
 	"github.com/workpull/operator/workpull/internal/wire"
 )
@@ -277,10 +278,6 @@ type Rejected struct {
 	reason string
 }
 
-// maxReason bounds the reason of a rejection, which is repeated until it is
-// acknowledged, in bytes.
-const maxReason = 1 << 10
-
 // NewRejected rejects delivery. A reason longer than 1 KiB is cut. The error
 // is a *MessageError when delivery was not received from a controller.
 func NewRejected(delivery *Delivery, reason string) (*Rejected, error) {
@@ -288,15 +285,7 @@ func NewRejected(delivery *Delivery, reason string) (*Rejected, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Rejected{outcome: o, reason: cut(reason)}, nil
-}
-
-// cut makes a reason valid for the wire: UTF-8 and bounded.
-func cut(reason string) string {
-	if len(reason) > maxReason {
-		reason = reason[:maxReason]
-	}
-	return strings.ToValidUTF8(reason, "")
+	return &Rejected{outcome: o, reason: codec.Cut(reason)}, nil
 }
 
 // MessageID of the job.

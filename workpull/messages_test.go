@@ -10,6 +10,7 @@ import (
 	"google.golang.org/protobuf/types/known/anypb"
 	"google.golang.org/protobuf/types/known/wrapperspb"
 
+	"github.com/workpull/operator/workpull/internal/codec"
 	"github.com/workpull/operator/workpull/internal/wire"
 )
 
@@ -88,9 +89,9 @@ func TestAnswersNeedWhatTheyAnswer(t *testing.T) { // rule 20
 
 func TestAReasonIsCutToWhatTheWireTakes(t *testing.T) {
 	d := &Delivery{sequence: 1, id: "a"}
-	r, err := NewRejected(d, strings.Repeat("é", maxReason))
+	r, err := NewRejected(d, strings.Repeat("é", codec.MaxReason))
 	require.NoError(t, err)
-	require.LessOrEqual(t, len(r.Reason()), maxReason)
+	require.LessOrEqual(t, len(r.Reason()), codec.MaxReason)
 	_, err = proto.Marshal(&wire.Rejection{Reason: r.Reason()})
 	require.NoError(t, err)
 }

@@ -14,8 +14,10 @@ import (
 	"github.com/tochemey/goakt/v3/address"
 	"github.com/tochemey/goakt/v3/goaktpb"
 	"github.com/tochemey/goakt/v3/remote"
+	"google.golang.org/protobuf/proto"
 
 	"github.com/workpull/operator/workpull/internal/core"
+	"github.com/workpull/operator/workpull/internal/outbox"
 	"github.com/workpull/operator/workpull/internal/wire"
 )
 
@@ -120,6 +122,19 @@ func (n *node) client() remote.Remoting {
 	options := n.remote
 	n.mu.Unlock()
 	return remote.NewRemoting(append([]remote.RemotingOption{remote.WithRemotingDialTimeout(2 * time.Second)}, options...)...)
+}
+
+// outbox returns one toward a controller on another node, with connections of
+// its own that end with it.
+func (n *node) outbox(from *actor.PID, to *address.Address, failed func(bindings []uint64)) *outbox.Outbox {
+	client, sender := n.client(), from.Address()
+	return outbox.New(outbox.Config{
+		Send: func(ctx context.Context, messages []proto.Message) error {
+			return client.RemoteBatchTell(ctx, sender, to, messages)
+		},
+		Failed: failed,
+		Closed: client.Close,
+	})
 }
 
 // isHere tells whether an address is this system's own.

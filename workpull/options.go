@@ -9,6 +9,7 @@ import (
 	"github.com/tochemey/goakt/v3/actor"
 	"github.com/tochemey/goakt/v3/remote"
 
+	"github.com/workpull/operator/workpull/internal/codec"
 	"github.com/workpull/operator/workpull/internal/core"
 )
 
@@ -183,16 +184,13 @@ func WithReliableCredits(credits int) ProducerOption {
 // before it loses its jobs (B5). The default is 15 s.
 func WithReliableLease(lease time.Duration) ProducerOption {
 	return func(s *spec) error {
-		if lease < minLease {
-			return &OptionError{Option: "WithReliableLease", Got: lease.String(), Want: "at least " + minLease.String()}
+		if lease < codec.MinLease {
+			return &OptionError{Option: "WithReliableLease", Got: lease.String(), Want: "at least " + codec.MinLease.String()}
 		}
 		s.producer.Lease = lease
 		return nil
 	}
 }
-
-// minLease leaves room for three signs of life.
-const minLease = 30 * time.Millisecond
 
 // WithReliableChunking exists to be refused: see ErrChunkingRefused.
 func WithReliableChunking(int) ProducerOption {

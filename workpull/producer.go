@@ -9,6 +9,7 @@ import (
 	"github.com/tochemey/goakt/v3/actor"
 	"github.com/tochemey/goakt/v3/goaktpb"
 
+	"github.com/workpull/operator/workpull/internal/codec"
 	"github.com/workpull/operator/workpull/internal/core"
 	"github.com/workpull/operator/workpull/internal/outbox"
 	"github.com/workpull/operator/workpull/internal/wire"
@@ -132,7 +133,7 @@ func (c *producerController) turn(ctx *actor.ReceiveContext) (stop bool) {
 			c.core.Register(now, peer, r)
 		}
 	case *wire.Control:
-		if decoded, ok := decodeControl(m); ok {
+		if decoded, ok := codec.DecodeControl(m); ok {
 			c.core.Control(now, c.remote(ctx), decoded)
 		}
 	case *verified:
@@ -190,7 +191,7 @@ func (c *producerController) remoteRegistration(ctx *actor.ReceiveContext, m *wi
 	if err != nil {
 		return "", core.Registration{}, false
 	}
-	r, ok := decodeRegister(m)
+	r, ok := codec.DecodeRegister(m)
 	r.Host = a.HostPort()
 	return peer, r, ok
 }
@@ -288,7 +289,7 @@ func (c *producerController) do(now time.Duration, e *core.Effect) {
 		if pid := c.locals[e.Peer]; pid != nil {
 			c.tell(pid, &registered{Effect: *e})
 		} else {
-			c.post(e.Peer, e.Binding, encodeRegisterAck(e))
+			c.post(e.Peer, e.Binding, codec.EncodeRegisterAck(e))
 		}
 	case core.ControlAck:
 		if pid := c.locals[e.Peer]; pid != nil {

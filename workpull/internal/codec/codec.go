@@ -1,40 +1,37 @@
-package workpull
+// Package codec converts between the core's values and their wire form. What
+// comes from the wire is checked here, so that the core sees only what a
+// controller could have sent; what is not well-formed is dropped (rule 22).
+package codec
 
 import (
-	"context"
 	"math"
+	"strings"
 	"time"
 
-	"github.com/tochemey/goakt/v3/actor"
-	"github.com/tochemey/goakt/v3/address"
-	"google.golang.org/protobuf/proto"
-
 	"github.com/workpull/operator/workpull/internal/core"
-	"github.com/workpull/operator/workpull/internal/outbox"
 	"github.com/workpull/operator/workpull/internal/wire"
 )
 
-// The wire form of the core's values. What comes from the wire is checked
-// here, so that the core sees only what a controller could have sent; what is
-// not well-formed is dropped (rule 22).
+// MinLease leaves room for three signs of life.
+const MinLease = 30 * time.Millisecond
 
-// outbox returns one toward a controller on another node, with connections of
-// its own that end with it.
-func (n *node) outbox(from *actor.PID, to *address.Address, failed func(bindings []uint64)) *outbox.Outbox {
-	client, sender := n.client(), from.Address()
-	return outbox.New(outbox.Config{
-		Send: func(ctx context.Context, messages []proto.Message) error {
-			return client.RemoteBatchTell(ctx, sender, to, messages)
-		},
-		Failed: failed,
-		Closed: client.Close,
-	})
+// MaxReason bounds the reason of a rejection, which is repeated until it is
+// acknowledged, in bytes.
+const MaxReason = 1 << 10
+
+// Cut makes a reason valid for the wire: UTF-8 and bounded.
+func Cut(reason string) string {
+	if len(reason) > MaxReason {
+		reason = reason[:MaxReason]
+	}
+	return strings.ToValidUTF8(reason, "")
 }
 
 // maxName bounds names and identities on the wire, in bytes.
 const maxName = 1 << 10
 
-func decodeRegister(m *wire.Register) (core.Registration, bool) {
+// DecodeRegister drops a registration that lacks a name or has a huge one.
+func DecodeRegister(m *wire.Register) (core.Registration, bool) {
 	r := core.Registration{
 		Producer: m.GetProducer(), Endpoint: m.GetEndpoint(), Identity: m.GetIdentity(),
 		Incarnation: m.GetIncarnation(), Nonce: m.GetNonce(), Draining: m.GetDraining(), Host: m.GetHost(),
@@ -47,22 +44,24 @@ func decodeRegister(m *wire.Register) (core.Registration, bool) {
 	return r, r.Nonce > 0
 }
 
-func encodeRegister(r *core.Registration) *wire.Register {
+// EncodeRegister is the wire form of a registration.
+func EncodeRegister(r *core.Registration) *wire.Register {
 	return &wire.Register{
 		Producer: r.Producer, Endpoint: r.Endpoint, Identity: r.Identity,
 		Incarnation: r.Incarnation, Nonce: r.Nonce, Draining: r.Draining, Host: r.Host,
 	}
 }
 
-func encodeRegisterAck(e *core.Effect) *wire.RegisterAck {
+// EncodeRegisterAck is the wire form of a RegisterAck effect.
+func EncodeRegisterAck(e *core.Effect) *wire.RegisterAck {
 	return &wire.RegisterAck{
 		Session: e.Session, Binding: e.Binding, Confirmed: e.Confirmed, Nonce: e.Nonce, LeaseNanos: int64(e.Lease),
 	}
 }
 
-// decodeLease takes a lease that makes no sense for the default.
-func decodeLease(m *wire.RegisterAck) time.Duration {
-	if lease := time.Duration(m.GetLeaseNanos()); lease >= minLease {
+// DecodeLease takes a lease that makes no sense for the default.
+func DecodeLease(m *wire.RegisterAck) time.Duration {
+	if lease := time.Duration(m.GetLeaseNanos()); lease >= MinLease {
 		return lease
 	}
 	return core.DefaultLease
@@ -80,7 +79,9 @@ var wireKinds = map[core.ControlKind]wire.Control_Kind{
 	core.Drain:   wire.Control_KIND_DRAIN,
 }
 
-func decodeControl(m *wire.Control) (*core.Control, bool) {
+// DecodeControl drops a message of an unknown kind, or with ranges that are not
+// ascending.
+func DecodeControl(m *wire.Control) (*core.Control, bool) {
 	kind, known := kinds[m.GetKind()]
 	if !known || len(m.GetReceived()) > core.MaxWindow || len(m.GetRejections()) > core.MaxWindow {
 		return nil, false
@@ -99,12 +100,13 @@ func decodeControl(m *wire.Control) (*core.Control, bool) {
 		c.Received = append(c.Received, core.Range{First: r.GetFirst(), Last: r.GetLast()})
 	}
 	for _, r := range m.GetRejections() {
-		c.Rejections = append(c.Rejections, core.Rejection{Sequence: r.GetSequence(), Reason: cut(r.GetReason())})
+		c.Rejections = append(c.Rejections, core.Rejection{Sequence: r.GetSequence(), Reason: Cut(r.GetReason())})
 	}
 	return c, true
 }
 
-func encodeControl(c *core.Control) *wire.Control {
+// EncodeControl is the wire form of a control message.
+func EncodeControl(c *core.Control) *wire.Control {
 	m := &wire.Control{
 		Session: c.Session, Binding: c.Binding, Nonce: c.Nonce, Control: c.Number,
 		Kind: wireKinds[c.Kind], Confirmed: c.Confirmed, RequestedUpTo: c.RequestedUpTo,
@@ -119,8 +121,8 @@ func encodeControl(c *core.Control) *wire.Control {
 	return m
 }
 
-// decodeBatch drops a batch with a job that could not have been accepted.
-func decodeBatch(m *wire.Batch) ([]core.Delivery, bool) {
+// DecodeBatch drops a batch with a job that could not have been accepted.
+func DecodeBatch(m *wire.Batch) ([]core.Delivery, bool) {
 	if len(m.GetJobs()) == 0 || len(m.GetJobs()) > core.MaxWindow {
 		return nil, false
 	}

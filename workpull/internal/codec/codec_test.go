@@ -1,4 +1,4 @@
-package workpull
+package codec
 
 import (
 	"math"
@@ -25,7 +25,7 @@ func carry[M proto.Message](t testing.TB, m M) M {
 
 func TestTheWireKeepsEverything(t *testing.T) {
 	r := core.Registration{Producer: "p", Endpoint: "e", Identity: "i", Incarnation: "n", Nonce: 7, Draining: true, Host: "h:1"}
-	decoded, ok := decodeRegister(carry(t, encodeRegister(&r)))
+	decoded, ok := DecodeRegister(carry(t, EncodeRegister(&r)))
 	require.True(t, ok)
 	require.Empty(t, cmp.Diff(r, decoded))
 
@@ -35,16 +35,16 @@ func TestTheWireKeepsEverything(t *testing.T) {
 		{Session: 1, Binding: 2, Nonce: 3, Number: 4, Kind: core.Ack, Confirmed: 5, Rejections: []core.Rejection{{Sequence: 3, Reason: "no"}}},
 		{Session: 1, Binding: 2, Nonce: 3, Number: 4, Kind: core.Drain, Confirmed: 5, KeepUpTo: 6},
 	} {
-		decoded, ok := decodeControl(carry(t, encodeControl(c)))
+		decoded, ok := DecodeControl(carry(t, EncodeControl(c)))
 		require.True(t, ok)
 		require.Empty(t, cmp.Diff(c, decoded))
 	}
 
-	ack := carry(t, encodeRegisterAck(&core.Effect{Session: 1, Binding: 2, Confirmed: 3, Nonce: 4, Lease: 5 * time.Second}))
-	require.Equal(t, 5*time.Second, decodeLease(ack))
+	ack := carry(t, EncodeRegisterAck(&core.Effect{Session: 1, Binding: 2, Confirmed: 3, Nonce: 4, Lease: 5 * time.Second}))
+	require.Equal(t, 5*time.Second, DecodeLease(ack))
 	require.EqualValues(t, 4, ack.GetNonce())
 	for _, nonsense := range []int64{0, -1, math.MinInt64, int64(time.Millisecond)} {
-		require.Equal(t, core.DefaultLease, decodeLease(&wire.RegisterAck{LeaseNanos: nonsense}))
+		require.Equal(t, core.DefaultLease, DecodeLease(&wire.RegisterAck{LeaseNanos: nonsense}))
 	}
 }
 
@@ -62,7 +62,7 @@ func TestMalformedMessagesAreDropped(t *testing.T) { // rule 22
 	} {
 		r := register()
 		change(r)
-		_, ok := decodeRegister(r)
+		_, ok := DecodeRegister(r)
 		require.False(t, ok, name)
 	}
 	for name, c := range map[string]*wire.Control{
@@ -74,7 +74,7 @@ func TestMalformedMessagesAreDropped(t *testing.T) { // rule 22
 		"an endless range":    {Kind: wire.Control_KIND_REQUEST, Received: []*wire.Range{{First: 1, Last: math.MaxUint64}}},
 		"too many ranges":     {Kind: wire.Control_KIND_REQUEST, Received: make([]*wire.Range, core.MaxWindow+1)},
 	} {
-		_, ok := decodeControl(c)
+		_, ok := DecodeControl(c)
 		require.False(t, ok, name)
 	}
 	for name, b := range map[string]*wire.Batch{
@@ -84,26 +84,8 @@ func TestMalformedMessagesAreDropped(t *testing.T) { // rule 22
 		"no attempt":    {Jobs: []*wire.Job{{Sequence: 1, MessageId: "a"}}},
 		"too many jobs": {Jobs: make([]*wire.Job, core.MaxWindow+1)},
 	} {
-		_, ok := decodeBatch(b)
+		_, ok := DecodeBatch(b)
 		require.False(t, ok, name)
-	}
-}
-
-func TestPeerLostMatchesHosts(t *testing.T) {
-	for _, c := range []struct {
-		lost peerLost
-		host string
-		want bool
-	}{
-		{peerLost{host: "10.0.0.1", port: 9000}, "10.0.0.1:9000", true},
-		{peerLost{host: "10.0.0.1", port: 9000}, "10.0.0.1:9001", false},
-		{peerLost{host: "10.0.0.1"}, "10.0.0.1:9001", true},
-		{peerLost{host: "10.0.0.1"}, "10.0.0.11:9001", false},
-		{peerLost{host: "fd00::1", port: 9000}, "fd00::1:9000", true}, // as GoAkt writes it
-		{peerLost{host: "fd00::1", port: 9000}, "[fd00::1]:9000", true},
-		{peerLost{host: "10.0.0.1"}, "", false},
-	} {
-		require.Equal(t, c.want, c.lost.matches(c.host), "%+v %s", c.lost, c.host)
 	}
 }
 
@@ -117,11 +99,11 @@ func FuzzRegister(f *testing.F) {
 		if proto.Unmarshal(data, m) != nil {
 			return
 		}
-		r, ok := decodeRegister(m)
+		r, ok := DecodeRegister(m)
 		if !ok {
 			return
 		}
-		again, ok := decodeRegister(encodeRegister(&r))
+		again, ok := DecodeRegister(EncodeRegister(&r))
 		require.True(t, ok)
 		require.Equal(t, r, again)
 		producer.Register(0, "peer", r)
@@ -138,11 +120,11 @@ func FuzzControl(f *testing.F) {
 		if proto.Unmarshal(data, m) != nil {
 			return
 		}
-		c, ok := decodeControl(m)
+		c, ok := DecodeControl(m)
 		if !ok {
 			return
 		}
-		again, ok := decodeControl(encodeControl(c))
+		again, ok := DecodeControl(EncodeControl(c))
 		require.True(t, ok)
 		require.Equal(t, c, again)
 		p := fuzzedProducer(t)
@@ -160,7 +142,7 @@ func FuzzBatch(f *testing.F) {
 		if proto.Unmarshal(data, m) != nil {
 			return
 		}
-		jobs, ok := decodeBatch(m)
+		jobs, ok := DecodeBatch(m)
 		if !ok {
 			return
 		}
@@ -173,18 +155,6 @@ func FuzzBatch(f *testing.F) {
 		c.RegisterAck(0, "peer", 1, 1, 0, 1, time.Second)
 		c.Batch(0, "peer", 1, 1, jobs)
 		require.LessOrEqual(t, c.Status().Buffered, 10, "rule 78")
-	})
-}
-
-func FuzzLookup(f *testing.F) {
-	seed(f, &wire.Lookup{Producer: "p", Companion: "c", Incarnation: "i"})
-	f.Fuzz(func(t *testing.T, data []byte) {
-		m := new(wire.Lookup)
-		if proto.Unmarshal(data, m) != nil || m.GetActor() != "" {
-			return
-		}
-		n := &node{endpoints: map[string]*endpoint{}, controllers: map[string]companion{}}
-		require.False(t, n.answer(m).GetAlive())
 	})
 }
 
