@@ -48,7 +48,6 @@ func (p *process) drain(interrupt context.CancelFunc) {
 		case <-ticker.C():
 			if p.linked() {
 				lastSeen = p.clock.Now()
-				continue
 			}
 			if p.clock.Since(lastSeen) >= orphanTimeout || p.idle(ctx) {
 				p.logger.Warn("the producer is gone: leaving", "after", p.clock.Since(begun).String())
@@ -87,8 +86,8 @@ func (p *process) release(ctx context.Context) <-chan struct{} {
 	return drained
 }
 
-// idle tells whether no endpoint is registered or holds a job: with the
-// producer gone there is then nothing that it could take.
+// idle tells whether no endpoint is registered or holds a job: there is then
+// nothing that a producer could take.
 func (p *process) idle(ctx context.Context) bool {
 	endpoints, _ := p.pids()
 	for _, pid := range endpoints {

@@ -172,9 +172,13 @@ func run(ctx context.Context, s *Settings, handler Handler, o *options) error {
 	}
 	p.logger.Info("working", "producer", s.Producer, "pool", s.Pool, "identity", p.id,
 		"concurrency", s.Concurrency, "window", s.FlowControlWindow, "membership", s.Membership)
-	<-ctx.Done()
+	if role == node.Worker {
+		err = p.watchSplit(ctx)
+	} else {
+		<-ctx.Done()
+	}
 	p.drain(interrupt)
-	return nil
+	return err
 }
 
 // processID is the pod's UID and a nonce of this start: a container that

@@ -459,6 +459,44 @@ func TestMemberAndAttachedOnOneProducer(t *testing.T) {
 	f.eventually("the member has left", func() bool { return len(f.status().Workers) == 1 })
 }
 
+// A member that found its way into another cluster than the producer's ends,
+// so that the process that follows can join the right one.
+func TestMemberOfAnotherClusterEnds(t *testing.T) {
+	f := newFarm(t, nil)
+	// Gossip that takes connections and never answers: what a join meets when
+	// the network is cut at the wrong moment.
+	deaf, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	defer deaf.Close()
+	go func() {
+		for {
+			connection, err := deaf.Accept()
+			if err != nil {
+				return
+			}
+			_ = connection.Close()
+		}
+	}()
+	environment := f.worker(map[string]string{
+		podenv.Membership: podenv.MembershipMember, podenv.GossipPort: free(t), podenv.PeersPort: free(t), node.Seeds: deaf.Addr().String(),
+	})
+	time := clocktesting.NewFakeClock(time.Now())
+	ended := make(chan error, 1)
+	go func() {
+		ended <- worker.Run(context.Background(), func(context.Context, *worker.Job) error { return nil },
+			worker.WithEnvironment(environment), worker.WithLogger(slog.New(slog.DiscardHandler)), worker.WithClock(time))
+	}()
+	f.eventually("it works, in a cluster of its own", func() bool {
+		_, body := ready(environment)
+		return strings.Contains(body, "0 of 1 endpoints are registered") && time.HasWaiters()
+	})
+	f.eventually("it ends", func() bool {
+		time.Step(5 * 1e9)
+		return len(ended) == 1
+	})
+	require.ErrorContains(t, <-ended, "its cluster is another one")
+}
+
 func TestRunRefusesSettings(t *testing.T) {
 	command := exec.Command(os.Args[0])
 	command.Env = []string{asWorker + "=done", podenv.Producer + "=thumbs"}
