@@ -2,6 +2,7 @@ package controllers_test
 
 import (
 	"context"
+	"flag"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -53,6 +54,12 @@ const (
 )
 
 func TestMain(m *testing.M) {
+	flag.Parse()
+	// The tests wait for the API server more than they compute.
+	if err := flag.Set("test.parallel", "8"); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
 	code, err := withAPIServer(m.Run)
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)
@@ -297,60 +304,6 @@ func waitForPods(t *testing.T, ns, pool string, want ...string) map[string]*core
 		assert.ElementsMatch(c, want, got)
 	})
 	return pods
-}
-
-// schedule binds a pod to a node, as the scheduler does.
-func schedule(t *testing.T, pod *corev1.Pod) {
-	t.Helper()
-	require.NoError(t, api.SubResource("binding").Create(t.Context(), pod, &corev1.Binding{
-		ObjectMeta: metav1.ObjectMeta{Name: pod.Name, Namespace: pod.Namespace},
-		Target:     corev1.ObjectReference{Kind: "Node", Name: "node"},
-	}))
-}
-
-// report writes a pod's status, as the kubelet does.
-func report(t *testing.T, pod *corev1.Pod, edit func(*corev1.PodStatus)) {
-	t.Helper()
-	require.NoError(t, api.Get(t.Context(), client.ObjectKeyFromObject(pod), pod))
-	before := pod.DeepCopy()
-	edit(&pod.Status)
-	require.NoError(t, api.Status().Patch(t.Context(), pod, client.MergeFrom(before)))
-}
-
-// runs reports a pod as running and ready or not.
-func runs(ready bool) func(*corev1.PodStatus) {
-	return func(s *corev1.PodStatus) {
-		value := corev1.ConditionFalse
-		if ready {
-			value = corev1.ConditionTrue
-		}
-		s.Phase = corev1.PodRunning
-		s.ContainerStatuses = []corev1.ContainerStatus{{Name: "worker", Ready: ready, Image: "x", ImageID: "x",
-			State: corev1.ContainerState{Running: &corev1.ContainerStateRunning{StartedAt: metav1.Now()}}}}
-		s.Conditions = []corev1.PodCondition{
-			{Type: corev1.PodReady, Status: value, LastTransitionTime: metav1.Now()},
-			{Type: corev1.ContainersReady, Status: value, LastTransitionTime: metav1.Now()},
-		}
-	}
-}
-
-// makeReady schedules pods and reports them ready.
-func makeReady(t *testing.T, pods map[string]*corev1.Pod, names ...string) {
-	t.Helper()
-	for _, name := range names {
-		require.Contains(t, pods, name)
-		if pods[name].Spec.NodeName == "" {
-			schedule(t, pods[name])
-		}
-		report(t, pods[name], runs(true))
-	}
-}
-
-// end removes a terminating pod, as the kubelet does when its containers have
-// ended.
-func end(t *testing.T, pod *corev1.Pod) {
-	t.Helper()
-	require.NoError(t, api.Delete(t.Context(), pod, client.GracePeriodSeconds(0)))
 }
 
 // waitForCondition waits until the condition has status and reason, and

@@ -51,9 +51,11 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 		return ctrl.Result{}, err
 	}
 	out, executeErr := r.execute(ctx, makePlan(s))
-	if err := errors.Join(executeErr, r.writeStatus(ctx, s, out)); err != nil {
+	status := makeStatus(s, out)
+	if err := errors.Join(executeErr, r.writeStatus(ctx, s, status)); err != nil {
 		return ctrl.Result{}, err
 	}
+	apply.Warn(r.Recorder, s.producer, s.producer.Status.Conditions, status.Conditions, v1alpha1.ConditionDegraded)
 	if len(out.applied) > 0 {
 		r.Recorder.Eventf(&producer, nil, corev1.EventTypeNormal, v1alpha1.EventChildApplied, "Apply",
 			"applied %s", strings.Join(out.applied, ", "))
@@ -65,8 +67,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 }
 
 // writeStatus writes the status when it changed, at most once.
-func (r *Reconciler) writeStatus(ctx context.Context, s state, out outcome) error {
-	status := makeStatus(s, out)
+func (r *Reconciler) writeStatus(ctx context.Context, s state, status v1alpha1.ProducerStatus) error {
 	if apiequality.Semantic.DeepEqual(s.producer.Status, status) {
 		return nil
 	}

@@ -35,8 +35,9 @@ type ledger struct {
 
 	blocked map[int]time.Time // slots whose name somebody else has, and until when to believe it
 
-	generation int64 // of the spec that the backoffs are about
+	revision   string // of the template that replace is about
 	replace    backoff
+	generation int64 // of the spec that refusal is about
 	refusal    *refusal
 
 	statusWritten time.Time
@@ -124,13 +125,15 @@ func (l *ledger) compare(live []*corev1.Pod, now time.Time) {
 	l.verified = true
 }
 
-// adopt resets the backoffs when the spec changed: the user may have corrected
-// the cause.
-func (l *ledger) adopt(generation int64) {
+// adopt resets the backoffs when their cause may have been corrected: that of
+// crashing pods with a new template (not when an autoscaler writes replicas),
+// that of refused creates with any change of the spec.
+func (l *ledger) adopt(generation int64, revision string) {
+	if l.revision != revision {
+		l.revision, l.replace = revision, backoff{}
+	}
 	if l.generation != generation {
-		l.generation = generation
-		l.replace = backoff{}
-		l.refusal = nil
+		l.generation, l.refusal = generation, nil
 	}
 }
 

@@ -268,12 +268,14 @@ func TestBackoffDoublesUpToItsCapAndForgets(t *testing.T) {
 
 func TestBackoffsStartAgainWithANewSpec(t *testing.T) {
 	book := newLedgers().open(testPool(1))
-	book.adopt(1)
+	book.adopt(1, "a")
 	book.replace, book.refusal = backoff{failures: 3, until: t0.Add(time.Hour)}, &refusal{}
-	book.adopt(1)
+	book.adopt(1, "a")
 	require.NotNil(t, book.refusal)
-	book.adopt(2)
-	require.Nil(t, book.refusal)
+	book.adopt(2, "a")
+	require.Nil(t, book.refusal, "whatever changed may be what was refused")
+	require.NotZero(t, book.replace, "an autoscaler that writes replicas mends no crash")
+	book.adopt(3, "b")
 	require.Zero(t, book.replace)
 }
 

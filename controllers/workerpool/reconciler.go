@@ -60,11 +60,12 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	}
 	p := makePlan(s)
 	out, executeErr := r.execute(ctx, s, p, book)
-	wait, err := r.writeStatus(ctx, s, out, book)
+	status := makeStatus(s, out)
+	wait, err := r.writeStatus(ctx, s, status, book)
 	if err != nil || executeErr != nil {
 		return ctrl.Result{}, errors.Join(executeErr, err)
 	}
-	r.announce(&pool, out)
+	r.announce(s.pool, status, out)
 	return ctrl.Result{RequeueAfter: next(s, p, out, book, wait)}, nil
 }
 
@@ -72,8 +73,8 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 // apply of the whole status cannot conflict with edits of labels or spec
 // (S24). Counts alone wait until the last write is countInterval ago; it
 // returns for how long.
-func (r *Reconciler) writeStatus(ctx context.Context, s state, out outcome, book *ledger) (time.Duration, error) {
-	before, after := s.pool.Status, makeStatus(s, out)
+func (r *Reconciler) writeStatus(ctx context.Context, s state, after v1alpha1.WorkerPoolStatus, book *ledger) (time.Duration, error) {
+	before := s.pool.Status
 	if apiequality.Semantic.DeepEqual(before, after) {
 		return 0, nil
 	}

@@ -3,7 +3,6 @@ package workerpool
 import (
 	"context"
 	"fmt"
-	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
@@ -91,22 +90,4 @@ func (r *Reconciler) poolsOf(ctx context.Context, producer client.Object) []reco
 		}
 	}
 	return requests
-}
-
-// announce records events. It is called only after the status was written.
-func (r *Reconciler) announce(pool *v1alpha1.WorkerPool, out outcome) {
-	if len(out.created) > 0 {
-		r.Recorder.Eventf(pool, nil, corev1.EventTypeNormal, v1alpha1.EventWorkerCreated, "Create",
-			"created %d pods: %s", len(out.created), strings.Join(out.created, ", "))
-	}
-	byReason := map[string][]string{}
-	for _, d := range out.deleted {
-		byReason[d.why] = append(byReason[d.why], d.pod.Name)
-	}
-	for _, why := range []string{becauseBroken, becauseSurplus, becauseOutdated} {
-		if pods := byReason[why]; len(pods) > 0 {
-			r.Recorder.Eventf(pool, nil, corev1.EventTypeNormal, v1alpha1.EventWorkerDeleted, "Delete",
-				"deleted %d pods (%s): %s", len(pods), why, strings.Join(pods, ", "))
-		}
-	}
 }

@@ -52,10 +52,6 @@ func (r *Reconciler) observe(ctx context.Context, pool *v1alpha1.WorkerPool, boo
 	s := state{now: r.Clock.Now(), pool: pool}
 	pool.SetDefaults()
 	s.invalid = pool.Validate()
-	book.adopt(pool.Generation)
-	s.closing = book.closing
-	s.blocked, s.replace, s.refusal = book.blockedSlots(s.now), book.replace, book.refusal
-
 	var producer v1alpha1.Producer
 	err := r.Client.Get(ctx, client.ObjectKey{Namespace: pool.Namespace, Name: pool.Spec.ProducerRef.Name}, &producer)
 	if client.IgnoreNotFound(err) != nil {
@@ -66,6 +62,9 @@ func (r *Reconciler) observe(ctx context.Context, pool *v1alpha1.WorkerPool, boo
 	if err := r.observeRevisions(ctx, &s); err != nil {
 		return s, err
 	}
+	book.adopt(pool.Generation, s.current.Labels[v1alpha1.LabelRevision])
+	s.closing, s.replace, s.refusal = book.closing, book.replace, book.refusal
+	s.blocked = book.blockedSlots(s.now)
 	if err := r.observePods(ctx, &s, book); err != nil {
 		return s, err
 	}

@@ -120,7 +120,7 @@ func replicaFailure(s state, out outcome) metav1.Condition {
 	for _, f := range failures {
 		if pods := podsThat(s.workers, f.is); len(pods) > 0 {
 			c.Reason = f.reason
-			c.Message = naming(pods) + " " + f.message + detail(pods[0])
+			c.Message = naming(namesOf(pods)) + " " + f.message + detail(pods[0])
 			return c
 		}
 	}
@@ -157,16 +157,21 @@ func podsThat(workers []worker, is func(worker) bool) []*corev1.Pod {
 	return out
 }
 
-// naming lists up to three pods.
-func naming(pods []*corev1.Pod) string {
+func namesOf(pods []*corev1.Pod) []string {
 	var names []string
-	for _, pod := range pods[:min(3, len(pods))] {
+	for _, pod := range pods {
 		names = append(names, pod.Name)
 	}
-	if more := len(pods) - len(names); more > 0 {
-		return fmt.Sprintf("pods %s and %d more", strings.Join(names, ", "), more)
+	return names
+}
+
+// naming lists up to three pods: a note of an event holds 1,024 bytes.
+func naming(names []string) string {
+	shown := names[:min(3, len(names))]
+	if more := len(names) - len(shown); more > 0 {
+		return fmt.Sprintf("pods %s and %d more", strings.Join(shown, ", "), more)
 	}
-	return "pods " + strings.Join(names, ", ")
+	return "pods " + strings.Join(shown, ", ")
 }
 
 // detail is what the cluster says about one of the pods. It holds nothing that
