@@ -89,6 +89,9 @@ func Start(ctx context.Context, s *Settings, o Options) (*Node, error) {
 }
 
 func joinCluster(ctx context.Context, s *Settings, o *Options) (*actor.ClusterConfig, error) {
+	if err := ensureHome(); err != nil {
+		return nil, err
+	}
 	peers := o.Peers
 	if peers == nil {
 		found, err := peersOf(s)
@@ -114,6 +117,22 @@ func joinCluster(ctx context.Context, s *Settings, o *Options) (*actor.ClusterCo
 		WithBootstrapTimeout(bootstrapTimeout).
 		WithClusterStateSyncInterval(stateSync).
 		WithShutdownTimeout(stopTimeout), nil
+}
+
+// ensureHome gives the process a home folder that it can write to. GoAkt keeps
+// a member's copy of the others' states in a file below it, and in a pod the
+// home folder is the root, which belongs to somebody else or is read-only.
+func ensureHome() error {
+	if home, err := os.UserHomeDir(); err == nil {
+		if probe, err := os.MkdirTemp(home, ".workpull-*"); err == nil {
+			return os.Remove(probe)
+		}
+	}
+	dir, err := os.MkdirTemp("", "workpull-home-*")
+	if err != nil {
+		return fmt.Errorf("make a home folder for the cluster's store: %w", err)
+	}
+	return os.Setenv("HOME", dir)
 }
 
 // peersOf asks Kubernetes where the process runs in a pod that may, and goes
