@@ -6,7 +6,8 @@ import "context"
 type Job struct {
 	// ID of the job, the client's or the intake's.
 	ID string
-	// Attempt counts from 1 how often the job was started.
+	// Attempt counts from 1 and goes up with each rejection. A run that ended
+	// with its worker is not counted.
 	Attempt int
 	// Body as it was posted; the handler may change it.
 	Body []byte
