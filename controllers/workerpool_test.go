@@ -2,6 +2,7 @@ package controllers_test
 
 import (
 	"fmt"
+	"slices"
 	"testing"
 	"time"
 
@@ -10,6 +11,7 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	autoscalingv1 "k8s.io/api/autoscaling/v1"
 	corev1 "k8s.io/api/core/v1"
+	eventsv1 "k8s.io/api/events/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/resource"
@@ -215,6 +217,14 @@ func TestS20QuotaIsAConditionAndIsRecoveredFrom(t *testing.T) {
 	require.Contains(t, message, "exceeded quota: few")
 	pods := waitForPods(t, ns, "pool", "pool-0", "pool-1")
 	makeReady(t, pods, "pool-0", "pool-1")
+
+	eventually(t, "an event tells it too", func(c *assert.CollectT) {
+		var events eventsv1.EventList
+		assert.NoError(c, api.List(t.Context(), &events, client.InNamespace(ns)))
+		assert.True(c, slices.ContainsFunc(events.Items, func(e eventsv1.Event) bool {
+			return e.Type == corev1.EventTypeWarning && e.Reason == v1alpha1.ReasonQuotaExceeded && e.Regarding.Name == "pool"
+		}))
+	})
 
 	setHard("10")
 	waitForPods(t, ns, "pool", "pool-0", "pool-1", "pool-2", "pool-3", "pool-4")
