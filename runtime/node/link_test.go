@@ -55,7 +55,7 @@ var hello = node.Hello{System: "workpull-test", Host: "10.0.0.9", Port: 9000, Pr
 
 // S28: the end of a worker's process is known at once.
 func TestLinkEndIsReported(t *testing.T) {
-	defer goleak.VerifyNone(t)
+	defer goleak.VerifyNone(t, goleak.IgnoreCurrent())
 	server, lost := listenLinks(t, "127.0.0.1:0")
 	defer server.Close()
 	ctx, cancel := context.WithCancel(context.Background())
@@ -79,7 +79,7 @@ func TestLinkEndIsReported(t *testing.T) {
 }
 
 func TestLinkComesBack(t *testing.T) {
-	defer goleak.VerifyNone(t)
+	defer goleak.VerifyNone(t, goleak.IgnoreCurrent())
 	first, lost := listenLinks(t, "127.0.0.1:0")
 	address := first.Addr()
 	ctx, cancel := context.WithCancel(context.Background())
@@ -98,7 +98,7 @@ func TestLinkComesBack(t *testing.T) {
 }
 
 func TestLinkRefusesStrangers(t *testing.T) {
-	defer goleak.VerifyNone(t)
+	defer goleak.VerifyNone(t, goleak.IgnoreCurrent())
 	server, lost := listenLinks(t, "127.0.0.1:0")
 	defer server.Close()
 	for name, greeting := range map[string]string{
