@@ -19,7 +19,7 @@ func validProducer() *Producer {
 }
 
 func validPool() *WorkerPool {
-	w := &WorkerPool{ObjectMeta: metav1.ObjectMeta{Name: "thumbnailers"}}
+	w := &WorkerPool{ObjectMeta: metav1.ObjectMeta{Name: "resizers"}}
 	w.Spec.ProducerRef.Name = "thumbnails"
 	w.Spec.Template.Spec.Containers = []corev1.Container{{Name: "worker", Image: "example"}}
 	w.SetDefaults()

@@ -30,7 +30,7 @@ func TestBadFlagsAreNamedWithWhatTheyWant(t *testing.T) {
 		"pull policy":   {[]string{"--producer-image=x", "--image-pull-policy=Sometimes"}, []string{"--image-pull-policy", "Sometimes", "IfNotPresent"}},
 		"address":       {[]string{"--producer-image=x", "--metrics-bind-address=8080"}, []string{"--metrics-bind-address", "8080", ":port"}},
 		"namespace":     {[]string{"--producer-image=x", "--watch-namespaces=A"}, []string{"--watch-namespaces", `"A"`}},
-		"unknown flag":  {[]string{"--colour=red"}, []string{"colour"}},
+		"unknown flag":  {[]string{"--speed=high"}, []string{"speed"}},
 		"stray word":    {[]string{"--producer-image=x", "start"}, []string{`"start"`, "flags only"}},
 		"not a boolean": {[]string{"--producer-image=x", "--leader-elect=perhaps"}, []string{"leader-elect", "perhaps"}},
 	}

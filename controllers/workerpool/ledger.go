@@ -78,7 +78,7 @@ func (b backoff) fail(now time.Time, first, limit time.Duration) backoff {
 	return backoff{failures: b.failures + 1, until: now.Add(delay)}
 }
 
-// settle forgets the expectations that the pods of the cache fulfil and tells
+// settle forgets the expectations that the pods of the cache meet and tells
 // whether none is left.
 func (l *ledger) settle(pods []*corev1.Pod) bool {
 	byUID := make(map[types.UID]*corev1.Pod, len(pods))
