@@ -21,9 +21,12 @@ const (
 	// credits is how many jobs the endpoint asks for at once: a post costs a
 	// round trip of the handshake, and posts come side by side.
 	credits = 64
-	// answerTimeout is what requests in flight get after SIGTERM. With the
-	// actor system's stop it stays under ten seconds.
-	answerTimeout = 4 * time.Second
+	// farewell is how long new jobs are answered with 503 after SIGTERM, until
+	// clients are sent here no more; answerTimeout is what requests that are
+	// then in flight get. With the actor system's stop, five seconds at most,
+	// it stays under ten.
+	farewell      = time.Second
+	answerTimeout = 3 * time.Second
 	// spawnTimeout bounds the start of the endpoint.
 	spawnTimeout = 30 * time.Second
 
@@ -149,7 +152,14 @@ func (p *process) serve(ctx context.Context) error {
 		case <-ctx.Done():
 			p.intake.close("the producer is stopping")
 			p.logger.Info("stopping: no more jobs are taken")
-			return nil
+			timer := time.NewTimer(farewell)
+			defer timer.Stop()
+			select {
+			case err := <-p.served:
+				return fmt.Errorf("serve the intake: %w", err)
+			case <-timer.C:
+				return nil
+			}
 		case err := <-p.served:
 			return fmt.Errorf("serve the intake: %w", err)
 		case failure, ok := <-p.failures.C():
@@ -195,7 +205,7 @@ func (p *process) end() {
 	}
 	if lost := p.ledger.unfinished(); lost > 0 {
 		p.logger.Error("jobs that were accepted and not done are lost: the queue is in memory", "queue", "memory", "lost", lost)
-	} else {
+	} else if p.links != nil { // it had begun
 		p.logger.Info("stopped; every accepted job was done", "queue", "memory", "lost", 0)
 	}
 	_ = p.health.Close()

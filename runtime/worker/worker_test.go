@@ -20,6 +20,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus/testutil/promlint"
 	"github.com/stretchr/testify/require"
 	"k8s.io/utils/clock"
 	clocktesting "k8s.io/utils/clock/testing"
@@ -220,6 +221,17 @@ func TestJobsAreDone(t *testing.T) {
 		require.Equal(t, "pod-TestJobsAreDone", w.Pod)
 		require.Regexp(t, `^uid/[A-Z0-9]{10}/[012]$`, w.Identity)
 	}
+	metrics, err := http.Get("http://127.0.0.1:" + environment[podenv.HealthPort] + podenv.MetricsPath)
+	require.NoError(t, err)
+	defer metrics.Body.Close()
+	text, err := io.ReadAll(metrics.Body)
+	require.NoError(t, err)
+	require.Contains(t, string(text), "\nworkpull_worker_registered_endpoints 3\n")
+	require.Contains(t, string(text), `workpull_worker_handler_duration_seconds_count{outcome="confirmed"} 51`)
+	problems, err := promlint.New(bytes.NewReader(text)).Lint()
+	require.NoError(t, err)
+	require.Empty(t, problems)
+
 	// A job that is known to be done is not done again.
 	response, err := http.Post(f.intake+"/v1/jobs?id=7", "", strings.NewReader("again"))
 	require.NoError(t, err)
