@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"net"
 	"net/netip"
-	"strings"
 
 	"github.com/tochemey/goakt/v3/actor"
 
@@ -44,7 +43,7 @@ func (l *locator) findHost(ctx context.Context) (string, error) {
 	if _, err := netip.ParseAddr(l.host); err == nil {
 		return l.host, nil
 	}
-	addresses, err := l.lookup(ctx, strings.TrimSuffix(l.host, ".")+dot(l.host))
+	addresses, err := l.lookup(ctx, l.host)
 	switch {
 	case err != nil:
 		return "", fmt.Errorf("resolve the producer's name %s: %w", l.host, err)
@@ -52,14 +51,6 @@ func (l *locator) findHost(ctx context.Context) (string, error) {
 		return addresses[0], nil
 	}
 	return l.choose(ctx, addresses)
-}
-
-// dot ends a name that is given in full, so that no search list is tried.
-func dot(host string) string {
-	if strings.HasSuffix(host, ".") {
-		return "."
-	}
-	return ""
 }
 
 // registered asks the cluster's registry.

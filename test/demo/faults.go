@@ -47,6 +47,7 @@ func (w *world) killProcess(ctx context.Context, not string) (*fault, error) {
 		if output, err := command.CombinedOutput(); err != nil {
 			return nil, fmt.Errorf("kill the process of %s: %w: %s", pod.Name, err, strings.TrimSpace(string(output)))
 		}
+		f.at = time.Now() // the way to containerd is no part of the recovery
 	} else {
 		f.what = "deletion without grace (this cluster lets nobody send a SIGKILL) of"
 		if err := w.deletePod(ctx, pod.Name, metav1.DeleteOptions{GracePeriodSeconds: ptr.To[int64](0)}); err != nil {
