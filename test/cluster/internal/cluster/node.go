@@ -23,7 +23,9 @@ func (c *Cluster) Crash(ctx context.Context, name string) error {
 	return c.onNode(name, func(settings) error {
 		ctx, cancel := context.WithTimeout(ctx, downLimit)
 		defer cancel()
-		if _, err := c.boxPid(name); err != nil {
+		// The cable first: a machine without power says no farewell to those it was connected with, while the kernel
+		// would close the connections of processes that are killed.
+		if err := c.cable(ctx, name, "down"); err != nil {
 			return err
 		}
 		if err := proc.Kill(ctx, box.InitCommand, c.dir, name); err != nil {
