@@ -98,8 +98,7 @@ func TestRestartedOperatorTouchesNothing(t *testing.T) {
 		t.Fatalf("want one pod of the operator, got %d", len(pods))
 	}
 	killed := w.kill(&pods[0], "SIGKILL")
-	ids := in.submitMany("meanwhile", 20, work{})
-	in.awaitDone(20*time.Second, ids...)
+	ids := in.submitMany("meanwhile", 20, work{}) // half of them wait behind the busy one
 
 	w.kubectl("scale", "workerpool/workers", "--replicas=3")
 	w.awaitPool("workers", time.Minute)
@@ -114,8 +113,9 @@ func TestRestartedOperatorTouchesNothing(t *testing.T) {
 		}
 	}
 	w.release("busy")
-	in.awaitDone(20*time.Second, "busy")
-	w.ranOnce(append(ids, "busy")...)
+	ids = append(ids, "busy")
+	in.awaitDone(20*time.Second, ids...)
+	w.ranOnce(ids...)
 	w.kubectl("scale", "workerpool/workers", "--replicas=1")
 	w.awaitPool("workers", time.Minute)
 }
