@@ -46,10 +46,11 @@ func (p *process) drain(interrupt context.CancelFunc) {
 			p.interrupt(interrupt, drained)
 			return
 		case <-ticker.C():
-			if p.linked() {
+			linked := p.linked()
+			if linked {
 				lastSeen = p.clock.Now()
 			}
-			if p.clock.Since(lastSeen) >= orphanTimeout || p.idle(ctx) {
+			if p.clock.Since(lastSeen) >= orphanTimeout || p.idle(ctx, linked) {
 				p.logger.Warn("the producer is gone: leaving", "after", p.clock.Since(begun).String())
 				p.interrupt(interrupt, drained)
 				return
@@ -86,15 +87,15 @@ func (p *process) release(ctx context.Context) <-chan struct{} {
 	return drained
 }
 
-// idle tells whether no endpoint is registered or holds a job: there is then
-// nothing that a producer could take.
-func (p *process) idle(ctx context.Context) bool {
+// idle tells whether no endpoint holds a job and none can get one, because the
+// producer is gone or has not registered it: there is nothing left to hand back.
+func (p *process) idle(ctx context.Context, linked bool) bool {
 	endpoints, _ := p.pids()
 	for _, pid := range endpoints {
 		asking, cancel := context.WithTimeout(ctx, statusTimeout)
 		status, err := workpull.WorkerStatus(asking, pid)
 		cancel()
-		if err != nil || status.Registered || status.InFlightID != "" || status.Buffered > 0 {
+		if err != nil || status.InFlightID != "" || status.Buffered > 0 || (linked && status.Registered) {
 			return false
 		}
 	}
