@@ -16,16 +16,31 @@ type binding struct {
 	confirmed  uint64 // every sequence up to here is done
 	dispatched uint64 // highest sequence given out
 	requested  uint64 // granted demand: nothing beyond is sent (rule 41)
-	jobs       ring   // confirmed+1 … dispatched; nil where rejected
+	jobs       ring   // confirmed+1 … dispatched; nil where an exception left nothing
+	held       int    // jobs that are not nil
+	counted    int    // free demand as it is in the producer's sum
+
+	progressed time.Duration // when it last confirmed, or began to hold a job
+	recalls    []recall      // asked for and not answered
+	recallNext uint64        // next sequence to ask for
+	expecting  bool          // a recalled job is on its way to this one
 
 	suspended bool // a send failed and the worker has not answered since
 	draining  bool
 	probing   bool
+	ended     bool
+}
+
+// recall is a buffered job that was asked back for a worker that holds nothing.
+type recall struct {
+	sequence uint64
+	target   uint64 // binding id
+	at       time.Duration
 }
 
 // free is the demand that is not used up.
 func (b *binding) free() int {
-	if b.suspended || b.draining || b.requested <= b.dispatched {
+	if b.suspended || b.draining || b.ended || b.requested <= b.dispatched {
 		return 0
 	}
 	return int(b.requested - b.dispatched)
@@ -39,15 +54,21 @@ func (b *binding) job(sequence uint64) *Job {
 	return *b.jobs.at(int(sequence - b.confirmed - 1))
 }
 
-// inFlight counts the jobs that the worker holds.
-func (b *binding) inFlight() int {
-	n := 0
-	for i := range b.jobs.length {
-		if *b.jobs.at(i) != nil {
-			n++
-		}
+// take empties the place of a sequence and returns the job that was there.
+func (b *binding) take(sequence uint64) *Job {
+	j := b.job(sequence)
+	if j != nil {
+		*b.jobs.at(int(sequence - b.confirmed - 1)) = nil
+		b.held--
+		j.binding = nil
 	}
-	return n
+	return j
+}
+
+// loaded tells whether a buffered job might be recalled from here. The job
+// right above the confirmed ones runs.
+func (b *binding) loaded() bool {
+	return b.held > 1 && !b.ended && !b.suspended && !b.draining && max(b.recallNext, b.confirmed+2) <= b.dispatched
 }
 
 // ring is a queue of jobs in sequence order with constant-time access by

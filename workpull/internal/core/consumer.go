@@ -56,7 +56,8 @@ type Consumer struct {
 	buffer     []Delivery
 	buffered   int
 	running    *running
-	rejections []rejection
+	skips      map[uint64]struct{} // sequences above confirmed with nothing to do
+	exceptions []exception
 	flushing   bool
 	lastAsk    time.Duration
 	asked      bool
@@ -75,8 +76,8 @@ type running struct {
 	stale            bool
 }
 
-type rejection struct {
-	Rejection
+type exception struct {
+	Exception
 	control uint64 // first control message that carried it, 0 before
 }
 
@@ -94,7 +95,7 @@ func NewConsumer(cfg ConsumerConfig) (*Consumer, error) {
 	case cfg.ResendInterval <= 0:
 		return nil, fmt.Errorf("resend interval: is %v, wanted more than zero", cfg.ResendInterval)
 	}
-	return &Consumer{cfg: cfg, buffer: make([]Delivery, cfg.Window)}, nil
+	return &Consumer{cfg: cfg, buffer: make([]Delivery, cfg.Window), skips: map[uint64]struct{}{}}, nil
 }
 
 // Start begins to look for the producer (rule 74).
@@ -167,7 +168,8 @@ func (c *Consumer) RegisterAck(now time.Duration, from Peer, session, binding, c
 // forget drops everything that belongs to the binding that was.
 func (c *Consumer) forget() {
 	clear(c.buffer)
-	c.session, c.binding, c.control, c.buffered, c.rejections = 0, 0, 0, 0, nil
+	clear(c.skips)
+	c.session, c.binding, c.control, c.buffered, c.exceptions = 0, 0, 0, 0, nil
 	if c.running != nil {
 		c.running.stale = true
 	}
@@ -207,6 +209,8 @@ func (c *Consumer) Batch(now time.Duration, from Peer, session, binding uint64, 
 		case d.Sequence <= c.confirmed:
 			repeat = true
 		case d.Sequence < c.expected(): // equal to the one in flight
+		case d.Skip:
+			c.skip(d.Sequence)
 		default:
 			c.keep(d)
 		}
@@ -221,6 +225,9 @@ func (c *Consumer) Batch(now time.Duration, from Peer, session, binding uint64, 
 }
 
 func (c *Consumer) keep(d *Delivery) {
+	if _, skipped := c.skips[d.Sequence]; skipped { // recalled before it came
+		return
+	}
 	place := &c.buffer[d.Sequence%uint64(len(c.buffer))]
 	if place.Sequence == d.Sequence {
 		return
@@ -251,9 +258,51 @@ func (c *Consumer) tell() {
 	c.emit(Effect{Kind: Deliver, Session: r.session, Binding: r.binding, Sequence: r.delivery.Sequence, Delivery: r.delivery})
 }
 
+// skip leaves a tombstone: there is nothing to do under this sequence, though
+// it may still arrive.
+func (c *Consumer) skip(sequence uint64) {
+	place := &c.buffer[sequence%uint64(len(c.buffer))]
+	if place.Sequence == sequence {
+		*place = Delivery{}
+		c.buffered--
+	}
+	c.skips[sequence] = struct{}{}
+	c.highest = max(c.highest, sequence)
+	if !c.holds() {
+		c.advance(c.confirmed)
+	}
+}
+
+// advance moves the confirmed sequences up, over tombstones too.
+func (c *Consumer) advance(to uint64) {
+	c.confirmed = to
+	for len(c.skips) > 0 {
+		if _, ok := c.skips[c.confirmed+1]; !ok {
+			return
+		}
+		c.confirmed++
+		delete(c.skips, c.confirmed)
+	}
+}
+
+// Recall gives back a job that has not started; what has is kept. Either way
+// the producer hears at once (B4).
+func (c *Consumer) Recall(_ time.Duration, from Peer, session, binding, sequence uint64) {
+	if !c.current(from, session, binding) {
+		return
+	}
+	c.hear()
+	_, skipped := c.skips[sequence]
+	if !c.draining && !skipped && sequence >= c.expected() && sequence <= c.requested {
+		c.exceptions = append(c.exceptions, exception{Exception: Exception{Sequence: sequence, Kind: Recalled}})
+		c.skip(sequence)
+	}
+	c.ack()
+}
+
 // gap tells whether a sequence is missing below the highest received.
 func (c *Consumer) gap() bool {
-	return c.highest >= c.expected() && uint64(c.buffered) < c.highest-c.expected()+1
+	return c.highest >= c.expected() && uint64(c.buffered+len(c.skips)) < c.highest-c.expected()+1
 }
 
 // askForGap asks at most once per interval (rule 79).
@@ -284,10 +333,12 @@ func (c *Consumer) finish(now time.Duration, from Peer, session, binding, sequen
 	}
 	c.running = nil
 	if !r.stale {
-		c.confirmed = sequence
+		c.advance(sequence)
 		if rejected != nil {
-			c.rejections = append(c.rejections, rejection{Rejection: Rejection{Sequence: sequence, Reason: *rejected}})
+			c.exceptions = append(c.exceptions, exception{Exception: Exception{Sequence: sequence, Kind: Rejected, Reason: *rejected}})
 		}
+	} else if rejected == nil && c.producer != "" { // B6
+		c.emit(Effect{Kind: SendLate, Peer: c.producer, Session: r.session, Delivery: r.delivery})
 	}
 	if c.draining {
 		c.afterDrainStep()
@@ -339,7 +390,7 @@ func (c *Consumer) Tick(now time.Duration) {
 		c.sendDrain()
 	case c.gap():
 		c.askForGap(now)
-	case len(c.rejections) > 0 || !spoke:
+	case len(c.exceptions) > 0 || !spoke:
 		c.ack()
 	}
 }

@@ -19,20 +19,20 @@ func (c *Consumer) request(now time.Duration, viaTimeout bool) {
 
 func (c *Consumer) ack() { c.send(c.message(Ack)) }
 
-// message fills in what every control message carries, the rejections that are
+// message fills in what every control message carries, the exceptions that are
 // not acknowledged among it.
 func (c *Consumer) message(kind ControlKind) *Control {
 	c.control++
 	m := &Control{
 		Session: c.session, Binding: c.binding, Nonce: c.nonce,
-		Number: c.control, Kind: kind, Confirmed: c.confirmed,
+		Number: c.control, Kind: kind, Confirmed: c.confirmed, Started: c.expected() - 1,
 	}
-	for i := range c.rejections {
-		r := &c.rejections[i]
+	for i := range c.exceptions {
+		r := &c.exceptions[i]
 		if r.control == 0 {
 			r.control = c.control
 		}
-		m.Rejections = append(m.Rejections, r.Rejection)
+		m.Exceptions = append(m.Exceptions, r.Exception)
 	}
 	return m
 }
@@ -57,7 +57,8 @@ func (c *Consumer) received() []Range {
 		add(c.confirmed + 1)
 	}
 	for s := c.expected(); s <= c.highest; s++ {
-		if c.buffer[s%uint64(len(c.buffer))].Sequence == s {
+		_, skipped := c.skips[s]
+		if skipped || c.buffer[s%uint64(len(c.buffer))].Sequence == s {
 			add(s)
 		}
 	}
@@ -65,7 +66,7 @@ func (c *Consumer) received() []Range {
 }
 
 // ControlAck tells that the producer has taken in every control message up to
-// a number: its rejections need not be repeated, and a farewell is complete
+// a number: its exceptions need not be repeated, and a farewell is complete
 // once nothing runs.
 func (c *Consumer) ControlAck(_ time.Duration, from Peer, session, binding, control uint64) {
 	if !c.current(from, session, binding) || control > c.control {
@@ -73,10 +74,10 @@ func (c *Consumer) ControlAck(_ time.Duration, from Peer, session, binding, cont
 	}
 	c.hear()
 	n := 0
-	for n < len(c.rejections) && c.rejections[n].control != 0 && c.rejections[n].control <= control {
+	for n < len(c.exceptions) && c.exceptions[n].control != 0 && c.exceptions[n].control <= control {
 		n++
 	}
-	c.rejections = c.rejections[n:]
+	c.exceptions = c.exceptions[n:]
 	if c.draining && c.drainSent > 0 && control >= c.drainSent && c.running == nil {
 		c.finishDrain()
 	}
@@ -91,6 +92,7 @@ func (c *Consumer) Drain(time.Duration) {
 	}
 	c.draining = true
 	clear(c.buffer)
+	clear(c.skips)
 	c.buffered, c.highest = 0, 0
 	c.afterDrainStep()
 }

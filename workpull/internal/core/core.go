@@ -21,6 +21,10 @@ const (
 	MaxWindow = 10_000
 	// FlushDelay is how long a confirmation may wait for company (rule 83).
 	FlushDelay = 5 * time.Millisecond
+	// RecallDelay is how long a worker holds nothing, and how long the job in
+	// front of a buffered one has run, before the buffered one is recalled
+	// (B4). It keeps short jobs from being sent to and fro.
+	RecallDelay = 2 * time.Millisecond
 	// DefaultLease is how long a worker's controller may be silent before it
 	// loses its binding (B5).
 	DefaultLease = 15 * time.Second
@@ -48,11 +52,20 @@ type Job struct {
 	Payload Payload
 
 	state      jobState
-	binding    *binding // while dispatched
-	sequence   uint64   // while dispatched
+	binding    *binding  // while dispatched
+	sequence   uint64    // while dispatched
+	token      uint64    // of the last attempt
+	past       []attempt // attempts that may still confirm (B6)
 	due        time.Duration
 	heapIndex  int
 	prev, next *Job // while waiting
+}
+
+// attempt is one that ended without an outcome, at a worker that did not
+// violate the protocol: it may run on there.
+type attempt struct {
+	token uint64
+	peer  Peer
 }
 
 type jobState uint8
@@ -102,9 +115,14 @@ const (
 	// the controller at Peer; on Unbound drop its outbox (Binding, Reason).
 	Bound
 	Unbound
-	// Dispatch: send Job to Peer as Sequence of Binding.
+	// Dispatch: send Delivery to Peer as Sequence of Binding.
 	Dispatch
-	// ControlAck: send the acknowledgement of Control to Peer
+	// Recall: ask Peer to give back Sequence of Binding unless it has started
+	// (Session, Binding, Sequence).
+	Recall
+	// SetRecall: call RecallDue after RecallDelay.
+	SetRecall
+	// ControlAck: send the acknowledgement of control message Control to Peer
 	// (Session, Binding, Control).
 	ControlAck
 	// Failed: publish a terminal failure (Stage, Err) and stop the controller.
@@ -123,6 +141,9 @@ const (
 	Deliver
 	// SetFlush: call Flush after FlushDelay.
 	SetFlush
+	// SendLate: tell Peer that a job whose binding ended is done all the same
+	// (Session, Delivery).
+	SendLate
 	// Drained: nothing is held any more; the worker may end.
 	Drained
 )
@@ -189,6 +210,9 @@ type Control struct {
 	Number    uint64
 	Kind      ControlKind
 	Confirmed uint64
+	// Started is the highest sequence that the worker was given or that is
+	// done.
+	Started uint64
 	// RequestedUpTo is set in a Request.
 	RequestedUpTo uint64
 	// ViaTimeout asks to resend what Received lacks.
@@ -197,26 +221,44 @@ type Control struct {
 	Received []Range
 	// KeepUpTo is set in a Drain.
 	KeepUpTo uint64
-	// Rejections not yet acknowledged.
-	Rejections []Rejection
+	// Exceptions that are not acknowledged yet.
+	Exceptions []Exception
 }
 
 // Range is the closed interval [First, Last] of sequences.
 type Range struct{ First, Last uint64 }
 
-// Rejection is a sequence that the worker did not do.
-type Rejection struct {
+// ExceptionKind tells why a worker did not do a sequence.
+type ExceptionKind uint8
+
+// Kinds of exceptions.
+const (
+	// Rejected: the worker actor refused it, or it could not be decoded (B3).
+	Rejected ExceptionKind = iota + 1
+	// Recalled: it had not started when it was asked back (B4).
+	Recalled
+)
+
+// Exception is a sequence that the worker did not do; a cumulative
+// confirmation does not cover it (rule 37).
+type Exception struct {
 	Sequence uint64
+	Kind     ExceptionKind
 	Reason   string
 }
 
 // Delivery is a job under its binding's sequence, as a consumer controller
-// receives it.
+// receives it. One value may be read by several goroutines.
 type Delivery struct {
 	Sequence uint64
 	ID       string
-	Attempt  uint32
-	Payload  Payload
+	// Attempt counts charged attempts, from 1; Token numbers every dispatch of
+	// a session (B6).
+	Attempt uint32
+	Token   uint64
+	Payload Payload
+	// Skip tells that there is nothing under this sequence (any more).
+	Skip bool
 }
 
 // Reason tells why a binding ended (rule 46).

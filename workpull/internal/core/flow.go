@@ -2,6 +2,7 @@ package core
 
 import (
 	"container/heap"
+	"slices"
 	"time"
 )
 
@@ -22,24 +23,25 @@ func (p *Producer) Control(now time.Duration, from Peer, m *Control) {
 		p.pump(now)
 		return
 	}
-	before := b.free()
 	b.control = m.Number
 	b.heard = p.leaseClock(now)
 	b.suspended = false
-	p.reject(now, b, m)
-	p.confirm(b, m.Confirmed)
+	p.takeExceptions(now, b, m)
+	p.confirm(now, b, m.Confirmed)
+	p.settleRecalls(b, max(m.Started, m.Confirmed))
 	switch m.Kind {
 	case Request:
 		b.requested = m.RequestedUpTo // rule 39
 	case Drain:
 		b.draining = true
-		p.returnJobs(b, max(m.KeepUpTo, b.confirmed))
+		p.returnJobs(b, max(m.KeepUpTo, b.confirmed), false)
+		p.dropRecalls(b)
 	}
-	p.account(b, before)
+	p.index(b)
 	if m.ViaTimeout {
 		p.resend(b, m.Received)
 	}
-	if m.Kind == Drain || len(m.Rejections) > 0 {
+	if m.Kind == Drain || len(m.Exceptions) > 0 {
 		p.emit(Effect{Kind: ControlAck, Peer: b.peer, Session: p.session, Binding: b.id, Control: m.Number})
 	}
 	p.pump(now)
@@ -50,32 +52,38 @@ func legal(b *binding, m *Control) bool {
 	if m.Confirmed > b.dispatched {
 		return false
 	}
-	for _, r := range m.Rejections {
-		if r.Sequence == 0 || r.Sequence > m.Confirmed {
-			return false
-		}
-	}
 	if m.Kind != Request {
 		return true
 	}
 	return m.RequestedUpTo >= m.Confirmed && m.RequestedUpTo-m.Confirmed <= MaxWindow
 }
 
-// reject takes back jobs that the worker did not do. They wait for their
-// backoff and then join the pool at its end, never at its head (B3).
-func (p *Producer) reject(now time.Duration, b *binding, m *Control) {
-	for _, r := range m.Rejections {
-		j := b.job(r.Sequence)
-		if j == nil { // rejected before: the list is repeated until acknowledged
+// takeExceptions takes back what the worker did not do. A list is repeated
+// until it is acknowledged; what was taken back before is not there any more.
+func (p *Producer) takeExceptions(now time.Duration, b *binding, m *Control) {
+	for _, x := range m.Exceptions {
+		j := b.take(x.Sequence)
+		if j == nil {
 			continue
 		}
-		*b.jobs.at(int(r.Sequence - b.confirmed - 1)) = nil
-		j.due = now + backoff(j.Attempt)
-		j.Attempt++
-		j.state, j.binding = jobDelayed, nil
-		heap.Push(&p.delayed, j)
-		p.rejected++
+		switch x.Kind {
+		case Recalled:
+			p.recalled++
+			p.handOver(now, b, x.Sequence, j)
+		default:
+			p.delay(now, j)
+		}
 	}
+}
+
+// delay lets a rejected job wait for its backoff. Then it joins the pool at its
+// end, never at its head (B3).
+func (p *Producer) delay(now time.Duration, j *Job) {
+	j.due = now + backoff(j.Attempt)
+	j.Attempt++
+	j.state = jobDelayed
+	heap.Push(&p.delayed, j)
+	p.rejected++
 }
 
 func backoff(attempt uint32) time.Duration {
@@ -83,24 +91,55 @@ func backoff(attempt uint32) time.Duration {
 }
 
 // confirm removes the confirmed prefix in order (rules 37, 38).
-func (p *Producer) confirm(b *binding, upTo uint64) {
+func (p *Producer) confirm(now time.Duration, b *binding, upTo uint64) {
 	for b.confirmed < upTo {
 		b.confirmed++
+		b.progressed = now
 		j := b.jobs.popFront()
 		if j == nil {
 			continue
 		}
-		delete(p.jobs, j.ID)
+		b.held--
 		j.binding = nil
-		p.confirmed++
-		if p.cfg.Confirmations {
-			p.emit(Effect{Kind: DeliveryConfirmed, Session: p.session, Job: j})
-		}
+		p.complete(j)
 	}
 }
 
+func (p *Producer) complete(j *Job) {
+	delete(p.jobs, j.ID)
+	p.confirmed++
+	if p.cfg.Confirmations {
+		p.emit(Effect{Kind: DeliveryConfirmed, Session: p.session, Job: j})
+	}
+}
+
+// Late is the confirmation of an attempt whose binding has ended: the first
+// confirmation wins, whatever has become of the job since (B6). Only the
+// controller that had the attempt can confirm it, and not if its binding ended
+// for a violation (rule 49).
+func (p *Producer) Late(now time.Duration, from Peer, session uint64, id string, token uint64) {
+	j := p.jobs[id]
+	if p.stopped || session != p.session || j == nil || !slices.Contains(j.past, attempt{token: token, peer: from}) {
+		return
+	}
+	switch j.state {
+	case jobWaiting:
+		p.waiting.remove(j)
+	case jobDelayed:
+		heap.Remove(&p.delayed, j.heapIndex)
+	case jobDispatched:
+		b := j.binding
+		b.take(j.sequence)
+		p.index(b)
+		p.emit(Effect{Kind: Recall, Peer: b.peer, Session: p.session, Binding: b.id, Sequence: j.sequence})
+	}
+	p.complete(j)
+	p.pump(now)
+}
+
 // resend sends again what the worker says it lacks, in order and within its
-// demand (rules 40, 41). received is in ascending order.
+// demand (rules 40, 41); where an exception left nothing it says so. received
+// is in ascending order.
 func (p *Producer) resend(b *binding, received []Range) {
 	last := min(b.dispatched, b.requested)
 	for s := b.confirmed + 1; s <= last; s++ {
@@ -112,6 +151,11 @@ func (p *Producer) resend(b *binding, received []Range) {
 		}
 		if j := b.job(s); j != nil {
 			p.send(b, j)
+			continue
 		}
+		p.emit(Effect{
+			Kind: Dispatch, Peer: b.peer, Session: p.session, Binding: b.id, Sequence: s,
+			Delivery: Delivery{Sequence: s, Skip: true},
+		})
 	}
 }

@@ -34,15 +34,23 @@ func (l *pool) pushFront(j *Job) {
 
 func (l *pool) popFront() *Job {
 	j := l.head
-	l.head = j.next
-	if l.head == nil {
-		l.tail = nil
-	} else {
-		l.head.prev = nil
-	}
-	j.next = nil
-	l.length--
+	l.remove(j)
 	return j
+}
+
+func (l *pool) remove(j *Job) {
+	if j.prev == nil {
+		l.head = j.next
+	} else {
+		j.prev.next = j.next
+	}
+	if j.next == nil {
+		l.tail = j.prev
+	} else {
+		j.next.prev = j.prev
+	}
+	j.prev, j.next = nil, nil
+	l.length--
 }
 
 // delayed is a heap of jobs that wait for their backoff, soonest first.

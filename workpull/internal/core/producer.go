@@ -56,15 +56,20 @@ type Producer struct {
 	verifying  map[Peer]struct{}
 	successors map[uint64]successor
 
-	slots    []*binding // in registration order, nil where one ended
-	eligible eligible
-	turn     int // slot to look at next (rule 42)
-	demand   int // free demand of all bindings
+	slots      []*binding // in registration order, nil where one ended
+	eligible   slotSet    // free demand
+	idle       slotSet    // free demand, holds nothing, and nothing is recalled for it
+	loaded     slotSet    // holds a buffered job that might be recalled
+	turn       int        // slot to look at next (rule 42)
+	recallTurn int
+	recallSet  bool // RecallDue is on its way
+	demand     int  // free demand of all bindings
+	tokens     uint64
 
 	lastTick time.Duration
 	paused   time.Duration // time for which ticks came late: leases stood still
 
-	accepted, confirmed, requeued, rejected uint64
+	accepted, confirmed, requeued, rejected, recalled uint64
 }
 
 // successor is a verified registration that waits for a probe of the binding
@@ -157,9 +162,14 @@ func (p *Producer) Tick(now time.Duration, generation uint64) {
 		p.waiting.pushBack(heap.Pop(&p.delayed).(*Job))
 	}
 	for _, b := range p.slots {
-		if b != nil && p.leaseClock(now)-b.heard > p.cfg.Lease {
-			p.end(b, ReasonLease)
+		if b == nil {
+			continue
 		}
+		if p.leaseClock(now)-b.heard > p.cfg.Lease {
+			p.end(b, ReasonLease)
+			continue
+		}
+		p.expireRecalls(now, b)
 	}
 	p.pump(now)
 }
@@ -172,15 +182,17 @@ func (p *Producer) pump(now time.Duration) {
 	if p.stopped {
 		return
 	}
-	p.dispatch()
-	if !p.stopped {
-		p.openCredits()
+	p.dispatch(now)
+	if p.stopped {
+		return
 	}
+	p.openCredits()
+	p.considerRecall()
 }
 
 // dispatch gives the pool's head to the next worker with free demand
 // (rules 42-44).
-func (p *Producer) dispatch() {
+func (p *Producer) dispatch(now time.Duration) {
 	for p.waiting.length > 0 {
 		slot, ok := p.eligible.next(p.turn)
 		if !ok {
@@ -192,30 +204,37 @@ func (p *Producer) dispatch() {
 			return
 		}
 		p.turn = slot + 1
-		j := p.waiting.popFront()
-		b.dispatched++
-		j.state, j.binding, j.sequence = jobDispatched, b, b.dispatched
-		b.jobs.push(j) // recorded before it is sent
-		p.account(b, b.free()+1)
-		p.send(b, j)
+		p.assign(now, b, p.waiting.popFront())
 	}
+}
+
+// assign gives a job to a binding: recorded before it is sent (rule 44).
+func (p *Producer) assign(now time.Duration, b *binding, j *Job) {
+	b.dispatched++
+	p.tokens++
+	j.state, j.binding, j.sequence, j.token = jobDispatched, b, b.dispatched, p.tokens
+	b.jobs.push(j)
+	b.held++
+	if b.held == 1 {
+		b.progressed = now
+	}
+	p.index(b)
+	p.send(b, j)
 }
 
 func (p *Producer) send(b *binding, j *Job) {
-	p.emit(Effect{Kind: Dispatch, Peer: b.peer, Session: p.session, Binding: b.id, Sequence: j.sequence, Job: j})
+	p.emit(Effect{
+		Kind: Dispatch, Peer: b.peer, Session: p.session, Binding: b.id, Sequence: j.sequence,
+		Delivery: Delivery{Sequence: j.sequence, ID: j.ID, Attempt: j.Attempt, Token: j.token, Payload: j.Payload},
+	})
 }
 
-// account brings the sum of demand and the set of eligible bindings up to date
-// after b's free demand changed from before.
-func (p *Producer) account(b *binding, before int) {
-	after := b.free()
-	p.demand += after - before
-	if (before > 0) == (after > 0) {
-		return
-	}
-	if after > 0 {
-		p.eligible.add(b.slot)
-	} else {
-		p.eligible.remove(b.slot)
-	}
+// index brings the sum of demand and the sets up to date after b changed.
+func (p *Producer) index(b *binding) {
+	free := b.free()
+	p.demand += free - b.counted
+	b.counted = free
+	p.eligible.put(b.slot, free > 0)
+	p.idle.put(b.slot, free > 0 && b.held == 0 && !b.expecting)
+	p.loaded.put(b.slot, b.loaded())
 }

@@ -26,11 +26,10 @@ func (p *Producer) renew(now time.Duration, b *binding, r Registration) {
 		return
 	}
 	b.reg.Nonce = r.Nonce
-	before := b.free()
 	b.heard = p.leaseClock(now)
 	b.suspended = false
 	b.draining = b.draining || r.Draining
-	p.account(b, before)
+	p.index(b)
 	p.acknowledge(b)
 	p.pump(now)
 }
@@ -92,7 +91,7 @@ func (p *Producer) compactSlots() {
 		return
 	}
 	turn := 0
-	p.eligible = eligible{}
+	p.eligible, p.idle, p.loaded = slotSet{}, slotSet{}, slotSet{}
 	kept := p.slots[:0]
 	for slot, b := range p.slots {
 		if b == nil {
@@ -103,22 +102,20 @@ func (p *Producer) compactSlots() {
 		}
 		b.slot = len(kept)
 		kept = append(kept, b)
-		if b.free() > 0 {
-			p.eligible.add(b.slot)
-		}
+		p.index(b)
 	}
 	clear(p.slots[len(kept):])
-	p.slots, p.turn = kept, turn
+	p.slots, p.turn, p.recallTurn = kept, turn, 0
 }
 
 // end removes a binding; its unconfirmed jobs return to the pool's head in
 // order (rules 46, 47). The next worker gets them under sequences of its own
 // (rule 48).
 func (p *Producer) end(b *binding, why Reason) {
-	before := b.free()
-	p.returnJobs(b, b.confirmed)
-	b.draining = true // no free demand from here on
-	p.account(b, before)
+	p.returnJobs(b, b.confirmed, why != ReasonIllegal)
+	p.dropRecalls(b)
+	b.ended = true
+	p.index(b)
 	delete(p.bindings, b.id)
 	delete(p.byPeer, b.peer)
 	delete(p.successors, b.id)
@@ -129,16 +126,22 @@ func (p *Producer) end(b *binding, why Reason) {
 	p.emit(Effect{Kind: Unbound, Peer: b.peer, Binding: b.id, Registration: &b.reg, Reason: why})
 }
 
-// returnJobs takes back what the worker holds above keep.
-func (p *Producer) returnJobs(b *binding, keep uint64) {
+// returnJobs takes back what the worker holds above keep. Where mayRun is set
+// it may be running one of them still, and its confirmation will count (B6).
+func (p *Producer) returnJobs(b *binding, keep uint64, mayRun bool) {
 	for b.dispatched > keep && b.jobs.length > 0 {
 		j := b.jobs.popBack()
 		b.dispatched--
-		if j != nil {
-			j.binding = nil
-			p.waiting.pushFront(j)
-			p.requeued++
+		if j == nil {
+			continue
 		}
+		b.held--
+		j.binding = nil
+		if mayRun {
+			j.past = append(j.past, attempt{token: j.token, peer: b.peer})
+		}
+		p.waiting.pushFront(j)
+		p.requeued++
 	}
 }
 
@@ -150,9 +153,8 @@ func (p *Producer) SendFailed(now time.Duration, id uint64) {
 	if p.stopped || b == nil {
 		return
 	}
-	before := b.free()
 	b.suspended = true
-	p.account(b, before)
+	p.index(b)
 	p.probe(b)
 }
 

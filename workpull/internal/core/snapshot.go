@@ -3,15 +3,15 @@ package core
 import "time"
 
 // Snapshot is the state of a producer controller at one moment (B12). It costs
-// time in proportion to the workers and what they hold.
+// time in proportion to the workers, not to the jobs.
 type Snapshot struct {
 	Session uint64
 	// Waiting jobs have no worker, InFlight jobs are at one, Delayed jobs
 	// wait for their backoff.
 	Waiting, InFlight, Delayed int
 	// Totals of this incarnation, in jobs.
-	Accepted, Confirmed, Requeued, Rejected uint64
-	Workers                                 []WorkerSnapshot
+	Accepted, Confirmed, Requeued, Rejected, Recalled uint64
+	Workers                                           []WorkerSnapshot
 }
 
 // WorkerSnapshot is one binding in a Snapshot.
@@ -36,7 +36,7 @@ type WorkerSnapshot struct {
 func (p *Producer) Snapshot(time.Duration) Snapshot {
 	s := Snapshot{
 		Session: p.session, Waiting: p.waiting.length, Delayed: len(p.delayed),
-		Accepted: p.accepted, Confirmed: p.confirmed, Requeued: p.requeued, Rejected: p.rejected,
+		Accepted: p.accepted, Confirmed: p.confirmed, Requeued: p.requeued, Rejected: p.rejected, Recalled: p.recalled,
 		Workers: make([]WorkerSnapshot, 0, len(p.bindings)),
 	}
 	for _, b := range p.slots {
@@ -45,7 +45,7 @@ func (p *Producer) Snapshot(time.Duration) Snapshot {
 		}
 		w := WorkerSnapshot{
 			Identity: b.reg.Identity, Endpoint: b.reg.Endpoint, Host: b.reg.Host, Peer: b.peer, Binding: b.id,
-			Demand: b.free(), InFlight: b.inFlight(), Confirmed: b.confirmed, Since: b.since,
+			Demand: b.free(), InFlight: b.held, Confirmed: b.confirmed, Since: b.since,
 			Suspended: b.suspended, Draining: b.draining,
 		}
 		for i := range b.jobs.length {

@@ -130,10 +130,8 @@ func (s *producerScript) run(t *testing.T, d *datadriven.TestData) string {
 	case "exhaust-worker":
 		b := s.p.bindings[s.worker(a).binding]
 		b.dispatched, b.confirmed, b.requested = ^uint64(0), ^uint64(0), ^uint64(0)
-		before := b.free()
-		b.requested = 0 // demand that wrapped would be a bug of its own: force the choice
-		s.p.account(b, before)
-		s.p.eligible.add(b.slot)
+		s.p.index(b)
+		s.p.eligible.add(b.slot) // as if it had demand: there is no number for it
 	case "register":
 		w := s.worker(a)
 		w.reg.Nonce = a.num("nonce", w.reg.Nonce+1)
@@ -184,6 +182,10 @@ func (s *producerScript) run(t *testing.T, d *datadriven.TestData) string {
 	case "tick":
 		s.now += a.duration("after", 500*time.Millisecond)
 		s.p.Tick(s.now, a.num("generation", s.p.generation))
+	case "recall-due":
+		s.p.RecallDue(s.now)
+	case "late":
+		s.p.Late(s.now, Peer(a.first()), a.num("session", s.p.session), a.str("id", ""), a.num("token", 0))
 	case "snapshot":
 		return s.snapshot()
 	default:
@@ -215,9 +217,13 @@ func (s *producerScript) control(a args) {
 		Number: w.control, Kind: map[string]ControlKind{"request": Request, "ack": Ack, "farewell": Drain}[a.d.Cmd],
 		Confirmed: a.num("confirmed", 0), RequestedUpTo: a.num("up-to", 0),
 		ViaTimeout: a.has("via-timeout"), Received: a.ranges("received"), KeepUpTo: a.num("keep", 0),
+		Started: a.num("started", 0),
 	}
 	for _, r := range a.ranges("rejected") {
-		m.Rejections = append(m.Rejections, Rejection{Sequence: r.First, Reason: "bad"})
+		m.Exceptions = append(m.Exceptions, Exception{Sequence: r.First, Kind: Rejected, Reason: "bad"})
+	}
+	for _, r := range a.ranges("recalled") {
+		m.Exceptions = append(m.Exceptions, Exception{Sequence: r.First, Kind: Recalled})
 	}
 	s.p.Control(s.now, Peer(a.str("from", a.first())), m)
 }
@@ -282,7 +288,16 @@ func describe(e Effect) string {
 	case Unbound:
 		return fmt.Sprintf("Unbound %s binding=%d: %s", e.Peer, e.Binding, e.Reason)
 	case Dispatch:
-		return fmt.Sprintf("Dispatch to=%s %d:%s attempt=%d", e.Peer, e.Sequence, e.Job.ID, e.Job.Attempt)
+		if e.Delivery.Skip {
+			return fmt.Sprintf("Dispatch to=%s %d:skip", e.Peer, e.Sequence)
+		}
+		return fmt.Sprintf("Dispatch to=%s %d:%s attempt=%d", e.Peer, e.Sequence, e.Delivery.ID, e.Delivery.Attempt)
+	case Recall:
+		return fmt.Sprintf("Recall from=%s %d", e.Peer, e.Sequence)
+	case SetRecall:
+		return "SetRecall"
+	case SendLate:
+		return fmt.Sprintf("Late to=%s %s token=%d", e.Peer, e.Delivery.ID, e.Delivery.Token)
 	case ControlAck:
 		return fmt.Sprintf("ControlAck to=%s control=%d", e.Peer, e.Control)
 	case Failed:
@@ -321,8 +336,8 @@ func describeControl(m *Control) string {
 	for _, r := range m.Received {
 		s += fmt.Sprintf(" received=%d-%d", r.First, r.Last)
 	}
-	for _, r := range m.Rejections {
-		s += fmt.Sprintf(" rejected=%d", r.Sequence)
+	for _, x := range m.Exceptions {
+		s += fmt.Sprintf(" %s=%d", map[ExceptionKind]string{Rejected: "rejected", Recalled: "recalled"}[x.Kind], x.Sequence)
 	}
 	return s
 }
@@ -364,7 +379,7 @@ func (s *consumerScript) run(t *testing.T, d *datadriven.TestData) string {
 				continue
 			}
 			n, _ := strconv.ParseUint(seq, 10, 64)
-			jobs = append(jobs, Delivery{Sequence: n, ID: id, Attempt: 1})
+			jobs = append(jobs, Delivery{Sequence: n, ID: id, Attempt: 1, Token: n, Skip: id == "skip"})
 		}
 		s.c.Batch(s.now, producer, a.num("session", s.session), a.num("binding", s.binding), jobs)
 	case "confirm", "reject":
@@ -379,6 +394,8 @@ func (s *consumerScript) run(t *testing.T, d *datadriven.TestData) string {
 		}
 	case "control-ack":
 		s.c.ControlAck(s.now, producer, s.session, a.num("binding", s.binding), a.num("control", s.c.control))
+	case "recall":
+		s.c.Recall(s.now, producer, s.session, a.num("binding", s.binding), a.num("sequence", 0))
 	case "restarted":
 		s.c.HandlerRestarted(s.now)
 	case "producer-stopped":

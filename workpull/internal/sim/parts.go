@@ -67,6 +67,13 @@ func (w *World) produce(e core.Effect) {
 		})
 	case core.Dispatch:
 		w.dispatch(e)
+	case core.Recall:
+		w.Recalls++
+		w.toWorker(e.Peer, e.Binding, func(v *worker) {
+			v.consumer.Recall(w.now, "controller", e.Session, e.Binding, e.Sequence)
+		})
+	case core.SetRecall:
+		w.at(core.RecallDelay, nil, func() { w.producer.RecallDue(w.now); w.settleProducer() })
 	case core.Failed:
 		w.fail("the producer controller failed: %v", e.Err)
 	}
@@ -109,16 +116,16 @@ func (w *World) dispatch(e core.Effect) {
 	f := w.bindings[e.Binding]
 	switch {
 	case f == nil || f.ended:
-		w.fail("%s was dispatched on binding %d, which is over", e.Job.ID, e.Binding)
+		w.fail("%s was dispatched on binding %d, which is over", e.Delivery.ID, e.Binding)
 	case e.Sequence > f.granted:
-		w.fail("%s is sequence %d of binding %d, beyond the demand of %d", e.Job.ID, e.Sequence, e.Binding, f.granted)
+		w.fail("%s is sequence %d of binding %d, beyond the demand of %d", e.Delivery.ID, e.Sequence, e.Binding, f.granted)
 	case e.Sequence > f.last+1:
 		w.fail("binding %d jumps from sequence %d to %d", e.Binding, f.last, e.Sequence)
 	}
 	if f != nil {
 		f.last = max(f.last, e.Sequence)
 	}
-	d := core.Delivery{Sequence: e.Sequence, ID: e.Job.ID, Attempt: e.Job.Attempt}
+	d := e.Delivery
 	w.toWorker(e.Peer, e.Binding, func(v *worker) {
 		v.consumer.Batch(w.now, "controller", e.Session, e.Binding, []core.Delivery{d})
 	})
@@ -183,6 +190,10 @@ func (w *World) consume(v *worker, e core.Effect) {
 		w.toProducer(v, func() { w.producer.Control(w.now, v.peer, &m) })
 	case core.SetFlush:
 		w.at(core.FlushDelay, v, func() { v.consumer.Flush(w.now); w.settleWorker(v) })
+	case core.SendLate:
+		w.Late++
+		d := e.Delivery
+		w.toProducer(v, func() { w.producer.Late(w.now, v.peer, e.Session, d.ID, d.Token) })
 	case core.Drained:
 		w.say("%s: drained", v.name)
 		if v.run != 0 {

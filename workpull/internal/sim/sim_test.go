@@ -33,14 +33,20 @@ func TestSeeds(t *testing.T) {
 		return
 	}
 	var sum Strikes
+	recalls, late := 0, 0
 	for s := *first; s < *first+*seeds; s++ {
 		w, err := Run(s, options(s))
 		if err != nil {
 			t.Fatalf("seed %d: %v\nreplay: go test ./workpull/internal/sim -run TestSeeds -v -seed %d", s, err, s)
 		}
 		sum = add(sum, w.Strikes)
+		recalls += w.Recalls
+		late += w.Late
 	}
-	t.Logf("%+v", sum)
+	t.Logf("%+v recalls:%d late confirmations:%d", sum, recalls, late)
+	if recalls < 100 || late < 20 {
+		t.Errorf("%d recalls, %d late confirmations: the histories show little of them", recalls, late)
+	}
 	for name, n := range map[string]int{
 		"drop": sum.Drop, "duplicate": sum.Duplicate, "reorder": sum.Reorder, "send failure": sum.SendFailure,
 		"crash": sum.Crash, "restart": sum.Restart, "pause": sum.Pause, "panic": sum.Panic,

@@ -38,6 +38,8 @@ type World struct {
 	order   uint64
 	faults  bool
 	Strikes Strikes
+	Recalls int
+	Late    int
 	Trace   []string
 
 	producer    *core.Producer
