@@ -25,7 +25,10 @@ type binding struct {
 	recallNext uint64        // next sequence to ask for
 	expecting  bool          // a recalled job is on its way to this one
 
-	suspended bool // a send failed and the worker has not answered since
+	started   uint64 // highest sequence known to have been given to the worker
+	reserved  bool   // takes nothing until it is empty, for a suspect
+	alone     bool   // runs a suspect, and takes nothing besides
+	suspended bool   // a send failed and the worker has not answered since
 	draining  bool
 	probing   bool
 	ended     bool
@@ -40,7 +43,7 @@ type recall struct {
 
 // free is the demand that is not used up.
 func (b *binding) free() int {
-	if b.suspended || b.draining || b.ended || b.requested <= b.dispatched {
+	if b.suspended || b.draining || b.ended || b.reserved || b.alone || b.requested <= b.dispatched {
 		return 0
 	}
 	return int(b.requested - b.dispatched)

@@ -49,7 +49,8 @@ type Consumer struct {
 
 	control    uint64
 	confirmed  uint64 // every sequence up to here is done
-	reported   uint64 // confirmed, as last sent
+	reported   uint64 // confirmed and, in begun, started, as last sent
+	begun      uint64
 	requested  uint64 // granted demand
 	topUpAt    uint64 // confirmed at the last request
 	highest    uint64 // highest sequence received
@@ -169,7 +170,7 @@ func (c *Consumer) RegisterAck(now time.Duration, from Peer, session, binding, c
 func (c *Consumer) forget() {
 	clear(c.buffer)
 	clear(c.skips)
-	c.session, c.binding, c.control, c.buffered, c.exceptions = 0, 0, 0, 0, nil
+	c.session, c.binding, c.control, c.begun, c.buffered, c.exceptions = 0, 0, 0, 0, 0, nil
 	if c.running != nil {
 		c.running.stale = true
 	}
@@ -222,6 +223,7 @@ func (c *Consumer) Batch(now time.Duration, from Peer, session, binding uint64, 
 	if c.gap() {
 		c.askForGap(now)
 	}
+	c.setFlush()
 }
 
 func (c *Consumer) keep(d *Delivery) {
@@ -361,16 +363,27 @@ func (c *Consumer) report(now time.Duration, urgent bool) {
 		c.request(now, false)
 	case urgent || c.running == nil:
 		c.ack()
-	case !c.flushing:
+	}
+	c.setFlush()
+}
+
+// setFlush sees to it that the producer knows within FlushDelay what is done
+// and what has started (rule 83, B3).
+func (c *Consumer) setFlush() {
+	if !c.flushing && c.unreported() {
 		c.flushing = true
 		c.emit(Effect{Kind: SetFlush})
 	}
 }
 
-// Flush sends the confirmations that waited for company.
+func (c *Consumer) unreported() bool {
+	return c.session != 0 && (c.reported < c.confirmed || c.begun < c.expected()-1)
+}
+
+// Flush sends what waited for company.
 func (c *Consumer) Flush(time.Duration) {
 	c.flushing = false
-	if c.session != 0 && c.reported < c.confirmed {
+	if c.unreported() {
 		c.ack()
 	}
 }

@@ -38,7 +38,7 @@ func (c *Consumer) message(kind ControlKind) *Control {
 }
 
 func (c *Consumer) send(m *Control) {
-	c.reported = m.Confirmed
+	c.reported, c.begun = m.Confirmed, m.Started
 	c.spoke = true
 	c.emit(Effect{Kind: SendControl, Peer: c.producer, Message: m})
 }

@@ -47,18 +47,36 @@ type Job struct {
 	ID string
 	// StoreSequence is the number that Stored carried.
 	StoreSequence uint64
-	// Attempt counts dispatches that were charged, from 1.
+	// Attempt is the number of the attempt that is under way or comes next,
+	// from 1: one more than the attempts that were charged (B3).
 	Attempt uint32
-	Payload Payload
+	// Interruptions counts attempts that were cut short by what is not the
+	// job's fault: a lost node, a worker that had to leave.
+	Interruptions uint32
+	// Failures are the charged attempts.
+	Failures []Failure
+	Payload  Payload
 
 	state      jobState
 	binding    *binding  // while dispatched
 	sequence   uint64    // while dispatched
 	token      uint64    // of the last attempt
 	past       []attempt // attempts that may still confirm (B6)
+	deaths     int       // workers that died while they held it
+	solo       bool      // goes to a worker that holds nothing else
 	due        time.Duration
 	heapIndex  int
 	prev, next *Job // while waiting
+}
+
+// Failure is one charged attempt of a job.
+type Failure struct {
+	Attempt uint32
+	// Worker is the identity of the worker that had it.
+	Worker string
+	// At is when the producer learned of it.
+	At     time.Duration
+	Reason string
 }
 
 // attempt is one that ended without an outcome, at a worker that did not
@@ -75,6 +93,7 @@ const (
 	jobWaiting                    // in the pool
 	jobDispatched                 // at a worker
 	jobDelayed                    // waits for its backoff
+	jobDead                       // out of attempts
 )
 
 // Stage names where a terminal failure happened.
@@ -125,6 +144,8 @@ const (
 	// ControlAck: send the acknowledgement of control message Control to Peer
 	// (Session, Binding, Control).
 	ControlAck
+	// DeadLettered: tell that Job is out of attempts and was put aside.
+	DeadLettered
 	// Failed: publish a terminal failure (Stage, Err) and stop the controller.
 	Failed
 )

@@ -19,7 +19,7 @@ func (p *Producer) Control(now time.Duration, from Peer, m *Control) {
 		return
 	}
 	if !legal(b, m) { // rule 36: only this binding ends
-		p.end(b, ReasonIllegal)
+		p.end(now, b, ReasonIllegal)
 		p.pump(now)
 		return
 	}
@@ -28,13 +28,14 @@ func (p *Producer) Control(now time.Duration, from Peer, m *Control) {
 	b.suspended = false
 	p.takeExceptions(now, b, m)
 	p.confirm(now, b, m.Confirmed)
+	b.started = max(b.started, min(m.Started, b.dispatched))
 	p.settleRecalls(b, max(m.Started, m.Confirmed))
 	switch m.Kind {
 	case Request:
 		b.requested = m.RequestedUpTo // rule 39
 	case Drain:
 		b.draining = true
-		p.returnJobs(b, max(m.KeepUpTo, b.confirmed), false)
+		p.handBack(b, max(m.KeepUpTo, b.confirmed))
 		p.dropRecalls(b)
 	}
 	p.index(b)
@@ -71,23 +72,11 @@ func (p *Producer) takeExceptions(now time.Duration, b *binding, m *Control) {
 			p.recalled++
 			p.handOver(now, b, x.Sequence, j)
 		default:
-			p.delay(now, j)
+			p.rejected++
+			p.charge(now, j, b.reg.Identity, x.Reason)
+			p.retry(now, j)
 		}
 	}
-}
-
-// delay lets a rejected job wait for its backoff. Then it joins the pool at its
-// end, never at its head (B3).
-func (p *Producer) delay(now time.Duration, j *Job) {
-	j.due = now + backoff(j.Attempt)
-	j.Attempt++
-	j.state = jobDelayed
-	heap.Push(&p.delayed, j)
-	p.rejected++
-}
-
-func backoff(attempt uint32) time.Duration {
-	return min(lastBackoff, firstBackoff<<min(attempt-1, 16))
 }
 
 // confirm removes the confirmed prefix in order (rules 37, 38).
@@ -124,7 +113,9 @@ func (p *Producer) Late(now time.Duration, from Peer, session uint64, id string,
 	}
 	switch j.state {
 	case jobWaiting:
-		p.waiting.remove(j)
+		p.line(j).remove(j)
+	case jobDead:
+		p.dead.remove(j)
 	case jobDelayed:
 		heap.Remove(&p.delayed, j.heapIndex)
 	case jobDispatched:

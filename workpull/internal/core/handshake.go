@@ -81,7 +81,7 @@ func (h *handshakes) each(f func(*handshake)) {
 // Jobs that wait for their backoff use up store-ahead: they take memory too.
 func (p *Producer) openCredits() {
 	ahead := max(0, p.cfg.StoreAhead-len(p.delayed))
-	for p.handshakes.open < p.cfg.Credits && p.waiting.length+p.handshakes.open < p.demand+ahead {
+	for p.handshakes.open < p.cfg.Credits && p.waiting.length+p.solos.length+p.handshakes.open < p.demand+ahead {
 		p.retell(p.handshakes.grant())
 	}
 }
@@ -152,7 +152,7 @@ func (p *Producer) StoredAck(now time.Duration, from Peer, session, token uint64
 	p.handshakes.complete(h)
 	if job.state == jobStored && p.jobs[job.ID] == job {
 		p.accepted++
-		p.waiting.pushBack(job)
+		p.enqueue(job)
 	}
 	p.pump(now)
 }

@@ -8,7 +8,6 @@ type pool struct {
 }
 
 func (l *pool) pushBack(j *Job) {
-	j.state = jobWaiting
 	j.prev, j.next = l.tail, nil
 	if l.tail == nil {
 		l.head = j
@@ -21,7 +20,6 @@ func (l *pool) pushBack(j *Job) {
 
 // pushFront puts a returned job before all others (rule 47).
 func (l *pool) pushFront(j *Job) {
-	j.state = jobWaiting
 	j.prev, j.next = nil, l.head
 	if l.head == nil {
 		l.tail = j

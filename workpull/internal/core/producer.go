@@ -25,12 +25,19 @@ type ProducerConfig struct {
 	Lease time.Duration
 	// Confirmations asks for DeliveryConfirmed (rule 52).
 	Confirmations bool
+	// MaxAttempts is after how many charged attempts a job becomes a dead
+	// letter; 0 is never (B3).
+	MaxAttempts int
+	// FirstBackoff and LastBackoff are how long a job waits after its first
+	// charged attempt and at most; it doubles in between. Zero values are one
+	// second and one minute.
+	FirstBackoff, LastBackoff time.Duration
 }
 
-// Backoff of a rejected job: it doubles from the first to the last.
+// Default backoff of a job after a charged attempt.
 const (
-	firstBackoff = time.Second
-	lastBackoff  = time.Minute
+	DefaultFirstBackoff = time.Second
+	DefaultLastBackoff  = time.Minute
 )
 
 // Producer is the producer controller. Each start (Start) is an incarnation of
@@ -48,7 +55,9 @@ type Producer struct {
 
 	jobs    map[string]*Job // every job held, by MessageID
 	waiting pool
+	solos   pool // suspects: each goes to a worker that holds nothing else (B3)
 	delayed delayed
+	dead    pool
 
 	bindings   map[uint64]*binding
 	byPeer     map[Peer]*binding
@@ -56,13 +65,12 @@ type Producer struct {
 	verifying  map[Peer]struct{}
 	successors map[uint64]successor
 
-	slots      []*binding // in registration order, nil where one ended
-	eligible   slotSet    // free demand
-	idle       slotSet    // free demand, holds nothing, and nothing is recalled for it
-	loaded     slotSet    // holds a buffered job that might be recalled
-	turn       int        // slot to look at next (rule 42)
+	slots []*binding // in registration order, nil where one ended
+	sets
+	turn       int // slot to look at next (rule 42)
 	recallTurn int
 	recallSet  bool // RecallDue is on its way
+	reserved   int  // bindings that are emptied for a suspect
 	demand     int  // free demand of all bindings
 	tokens     uint64
 
@@ -94,6 +102,10 @@ func NewProducer(cfg ProducerConfig) (*Producer, error) {
 		return nil, fmt.Errorf("credits: is %d, wanted at least one", cfg.Credits)
 	case cfg.StoreAhead < 0:
 		return nil, fmt.Errorf("store-ahead: is %d, wanted zero or more", cfg.StoreAhead)
+	case cfg.MaxAttempts < 0:
+		return nil, fmt.Errorf("attempts: at most %d, wanted at least one, or zero for no end", cfg.MaxAttempts)
+	case cfg.FirstBackoff < 0 || cfg.LastBackoff < 0:
+		return nil, fmt.Errorf("backoff: from %v to %v, wanted more than zero", cfg.FirstBackoff, cfg.LastBackoff)
 	case cfg.Lease < 0:
 		return nil, fmt.Errorf("lease: is %v, wanted more than zero", cfg.Lease)
 	}
@@ -102,6 +114,15 @@ func NewProducer(cfg ProducerConfig) (*Producer, error) {
 	}
 	if cfg.Lease == 0 {
 		cfg.Lease = DefaultLease
+	}
+	if cfg.FirstBackoff == 0 {
+		cfg.FirstBackoff = DefaultFirstBackoff
+	}
+	if cfg.LastBackoff == 0 {
+		cfg.LastBackoff = max(DefaultLastBackoff, cfg.FirstBackoff)
+	}
+	if cfg.LastBackoff < cfg.FirstBackoff {
+		return nil, fmt.Errorf("backoff: from %v to %v, wanted the last not below the first", cfg.FirstBackoff, cfg.LastBackoff)
 	}
 	return &Producer{cfg: cfg}, nil
 }
@@ -159,14 +180,14 @@ func (p *Producer) Tick(now time.Duration, generation uint64) {
 	p.lastTick = now
 	p.handshakes.each(func(h *handshake) { p.retell(h) })
 	for len(p.delayed) > 0 && p.delayed[0].due <= now {
-		p.waiting.pushBack(heap.Pop(&p.delayed).(*Job))
+		p.enqueue(heap.Pop(&p.delayed).(*Job))
 	}
 	for _, b := range p.slots {
 		if b == nil {
 			continue
 		}
 		if p.leaseClock(now)-b.heard > p.cfg.Lease {
-			p.end(b, ReasonLease)
+			p.end(now, b, ReasonLease)
 			continue
 		}
 		p.expireRecalls(now, b)
@@ -193,6 +214,7 @@ func (p *Producer) pump(now time.Duration) {
 // dispatch gives the pool's head to the next worker with free demand
 // (rules 42-44).
 func (p *Producer) dispatch(now time.Duration) {
+	p.dispatchSolos(now)
 	for p.waiting.length > 0 {
 		slot, ok := p.eligible.next(p.turn)
 		if !ok {
@@ -229,12 +251,27 @@ func (p *Producer) send(b *binding, j *Job) {
 	})
 }
 
+// sets are the bindings by what can be done with them.
+type sets struct {
+	eligible slotSet // free demand
+	vacant   slotSet // free demand, and holds nothing
+	idle     slotSet // vacant, and nothing is recalled for it
+	loaded   slotSet // holds a buffered job that might be recalled
+	emptied  slotSet // takes nothing until it is empty, for a suspect
+}
+
 // index brings the sum of demand and the sets up to date after b changed.
 func (p *Producer) index(b *binding) {
+	if b.held == 0 || b.ended {
+		p.reserve(b, false)
+		b.alone = false
+	}
 	free := b.free()
 	p.demand += free - b.counted
 	b.counted = free
 	p.eligible.put(b.slot, free > 0)
+	p.vacant.put(b.slot, free > 0 && b.held == 0)
 	p.idle.put(b.slot, free > 0 && b.held == 0 && !b.expecting)
 	p.loaded.put(b.slot, b.loaded())
+	p.emptied.put(b.slot, b.reserved)
 }

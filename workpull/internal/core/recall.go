@@ -15,7 +15,7 @@ const recallTimeout = time.Second
 // considerRecall asks for RecallDue while there is a worker that holds nothing
 // and one that holds more than it can run.
 func (p *Producer) considerRecall() {
-	if p.recallSet || p.waiting.length > 0 || p.idle.empty() || p.loaded.empty() {
+	if p.recallSet || p.waiting.length > 0 || p.solos.length > 0 || p.idle.empty() || p.loaded.empty() {
 		return
 	}
 	p.recallSet = true
@@ -25,7 +25,7 @@ func (p *Producer) considerRecall() {
 // RecallDue asks back one buffered job for each worker that holds nothing.
 func (p *Producer) RecallDue(now time.Duration) {
 	p.recallSet = false
-	if p.stopped || p.waiting.length > 0 {
+	if p.stopped || p.waiting.length > 0 || p.solos.length > 0 {
 		return
 	}
 	slot, looked := 0, 0
@@ -96,7 +96,7 @@ func (p *Producer) handOver(now time.Duration, b *binding, sequence uint64, j *J
 		}
 		break
 	}
-	p.waiting.pushFront(j)
+	p.putBack(j)
 }
 
 // settleRecalls ends those that came too late: the job has started.

@@ -65,7 +65,7 @@ func (p *Producer) Verified(now time.Duration, from Peer, r Registration, ok boo
 			p.probe(b)
 			return
 		}
-		p.end(b, ReasonReplaced)
+		p.end(now, b, ReasonReplaced)
 	}
 	p.bind(now, from, r, id)
 	p.pump(now)
@@ -73,7 +73,7 @@ func (p *Producer) Verified(now time.Duration, from Peer, r Registration, ok boo
 
 func (p *Producer) bind(now time.Duration, from Peer, r Registration, id uint64) {
 	if old := p.byPeer[from]; old != nil { // the same address under another identity or incarnation
-		p.end(old, ReasonReplaced)
+		p.end(now, old, ReasonReplaced)
 	}
 	b := &binding{id: id, peer: from, reg: r, since: now, heard: p.leaseClock(now), draining: r.Draining}
 	p.compactSlots()
@@ -91,7 +91,7 @@ func (p *Producer) compactSlots() {
 		return
 	}
 	turn := 0
-	p.eligible, p.idle, p.loaded = slotSet{}, slotSet{}, slotSet{}
+	p.sets = sets{}
 	kept := p.slots[:0]
 	for slot, b := range p.slots {
 		if b == nil {
@@ -111,8 +111,8 @@ func (p *Producer) compactSlots() {
 // end removes a binding; its unconfirmed jobs return to the pool's head in
 // order (rules 46, 47). The next worker gets them under sequences of its own
 // (rule 48).
-func (p *Producer) end(b *binding, why Reason) {
-	p.returnJobs(b, b.confirmed, why != ReasonIllegal)
+func (p *Producer) end(now time.Duration, b *binding, why Reason) {
+	p.judge(now, b, why)
 	p.dropRecalls(b)
 	b.ended = true
 	p.index(b)
@@ -124,25 +124,6 @@ func (p *Producer) end(b *binding, why Reason) {
 	}
 	p.slots[b.slot] = nil
 	p.emit(Effect{Kind: Unbound, Peer: b.peer, Binding: b.id, Registration: &b.reg, Reason: why})
-}
-
-// returnJobs takes back what the worker holds above keep. Where mayRun is set
-// it may be running one of them still, and its confirmation will count (B6).
-func (p *Producer) returnJobs(b *binding, keep uint64, mayRun bool) {
-	for b.dispatched > keep && b.jobs.length > 0 {
-		j := b.jobs.popBack()
-		b.dispatched--
-		if j == nil {
-			continue
-		}
-		b.held--
-		j.binding = nil
-		if mayRun {
-			j.past = append(j.past, attempt{token: j.token, peer: b.peer})
-		}
-		p.waiting.pushFront(j)
-		p.requeued++
-	}
 }
 
 // SendFailed tells that something sent to a binding may not have arrived:
@@ -192,7 +173,7 @@ func (p *Producer) Probed(now time.Duration, id uint64, result ProbeResult) {
 	if result != Gone {
 		return
 	}
-	p.end(b, ReasonGone)
+	p.end(now, b, ReasonGone)
 	if contested && p.bindings[next.binding] == nil {
 		p.bind(now, next.peer, next.reg, next.binding)
 	}
@@ -205,6 +186,6 @@ func (p *Producer) Terminated(now time.Duration, peer Peer) {
 	if p.stopped || b == nil {
 		return
 	}
-	p.end(b, ReasonStopped)
+	p.end(now, b, ReasonStopped)
 	p.pump(now)
 }

@@ -7,8 +7,8 @@ import "time"
 type Snapshot struct {
 	Session uint64
 	// Waiting jobs have no worker, InFlight jobs are at one, Delayed jobs
-	// wait for their backoff.
-	Waiting, InFlight, Delayed int
+	// wait for their backoff, Dead jobs are out of attempts.
+	Waiting, InFlight, Delayed, Dead int
 	// Totals of this incarnation, in jobs.
 	Accepted, Confirmed, Requeued, Rejected, Recalled uint64
 	Workers                                           []WorkerSnapshot
@@ -35,7 +35,7 @@ type WorkerSnapshot struct {
 // Snapshot tells what waits, what is where, and what each worker holds.
 func (p *Producer) Snapshot(time.Duration) Snapshot {
 	s := Snapshot{
-		Session: p.session, Waiting: p.waiting.length, Delayed: len(p.delayed),
+		Session: p.session, Waiting: p.waiting.length + p.solos.length, Delayed: len(p.delayed), Dead: p.dead.length,
 		Accepted: p.accepted, Confirmed: p.confirmed, Requeued: p.requeued, Rejected: p.rejected, Recalled: p.recalled,
 		Workers: make([]WorkerSnapshot, 0, len(p.bindings)),
 	}

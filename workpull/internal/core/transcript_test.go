@@ -117,6 +117,7 @@ func (s *producerScript) run(t *testing.T, d *datadriven.TestData) string {
 			RetryInterval: a.duration("retry", 500*time.Millisecond),
 			Credits:       int(a.num("credits", 0)), StoreAhead: int(a.num("store-ahead", 0)),
 			Lease: a.duration("lease", 0), Confirmations: a.has("confirmations"),
+			MaxAttempts: int(a.num("attempts", 0)), FirstBackoff: a.duration("first-backoff", 0), LastBackoff: a.duration("last-backoff", 0),
 		})
 		if err != nil {
 			return err.Error()
@@ -182,6 +183,24 @@ func (s *producerScript) run(t *testing.T, d *datadriven.TestData) string {
 	case "tick":
 		s.now += a.duration("after", 500*time.Millisecond)
 		s.p.Tick(s.now, a.num("generation", s.p.generation))
+	case "redrive":
+		if !s.p.Redrive(s.now, a.first()) {
+			return "no such dead letter"
+		}
+	case "drop":
+		if !s.p.Drop(a.first()) {
+			return "no such dead letter"
+		}
+	case "dead-letters":
+		var b strings.Builder
+		for _, j := range s.p.DeadLetters(int(a.num("limit", 100))) {
+			fmt.Fprintf(&b, "%s:", j.ID)
+			for _, f := range j.Failures {
+				fmt.Fprintf(&b, " [%d at %s after %s: %s]", f.Attempt, f.Worker, f.At, f.Reason)
+			}
+			b.WriteByte('\n')
+		}
+		return b.String()
 	case "recall-due":
 		s.p.RecallDue(s.now)
 	case "late":
@@ -253,8 +272,8 @@ func (s *producerScript) text(d *datadriven.TestData) string {
 func (s *producerScript) snapshot() string {
 	var b strings.Builder
 	sn := s.p.Snapshot(s.now)
-	fmt.Fprintf(&b, "waiting=%d in-flight=%d delayed=%d accepted=%d confirmed=%d requeued=%d rejected=%d\n",
-		sn.Waiting, sn.InFlight, sn.Delayed, sn.Accepted, sn.Confirmed, sn.Requeued, sn.Rejected)
+	fmt.Fprintf(&b, "waiting=%d in-flight=%d delayed=%d dead=%d accepted=%d confirmed=%d requeued=%d rejected=%d\n",
+		sn.Waiting, sn.InFlight, sn.Delayed, sn.Dead, sn.Accepted, sn.Confirmed, sn.Requeued, sn.Rejected)
 	for _, w := range sn.Workers {
 		fmt.Fprintf(&b, "%s: demand=%d in-flight=%d confirmed=%d running=%q", w.Identity, w.Demand, w.InFlight, w.Confirmed, w.RunningID)
 		if w.Suspended {
@@ -292,6 +311,8 @@ func describe(e Effect) string {
 			return fmt.Sprintf("Dispatch to=%s %d:skip", e.Peer, e.Sequence)
 		}
 		return fmt.Sprintf("Dispatch to=%s %d:%s attempt=%d", e.Peer, e.Sequence, e.Delivery.ID, e.Delivery.Attempt)
+	case DeadLettered:
+		return fmt.Sprintf("DeadLettered %s after %d attempts", e.Job.ID, len(e.Job.Failures))
 	case Recall:
 		return fmt.Sprintf("Recall from=%s %d", e.Peer, e.Sequence)
 	case SetRecall:

@@ -74,9 +74,24 @@ func (w *World) produce(e core.Effect) {
 		})
 	case core.SetRecall:
 		w.at(core.RecallDelay, nil, func() { w.producer.RecallDue(w.now); w.settleProducer() })
+	case core.DeadLettered:
+		w.buried(e.Job)
 	case core.Failed:
 		w.fail("the producer controller failed: %v", e.Err)
 	}
+}
+
+// buried checks that only runs were charged (B3), and gives the dead letter
+// another chance, so that every job can be done in the end.
+func (w *World) buried(j *core.Job) {
+	w.Dead++
+	for _, f := range j.Failures {
+		if !w.ran[j.ID+" at "+f.Worker] {
+			w.fail("%s is charged for %q at %s, where it never ran", j.ID, f.Reason, f.Worker)
+		}
+	}
+	id := j.ID
+	w.at(time.Second, nil, func() { w.producer.Redrive(w.now, id); w.settleProducer() })
 }
 
 // answer is the producer actor: it has one MessageID for each token.
@@ -216,6 +231,7 @@ func (w *World) handle(v *worker, e core.Effect) {
 			w.fail("%s runs at %s and %s at once, and neither binding is over", e.Delivery.ID, other.name, v.name)
 		}
 	}
+	w.ran[e.Delivery.ID+" at "+v.reg.Identity] = true
 	run := w.fresh()
 	v.run, v.running, v.session, v.binding = run, e.Delivery, e.Session, e.Binding
 	length := time.Duration(w.rng.IntN(200)) * time.Millisecond
@@ -296,7 +312,7 @@ func (w *World) transmit(v, to *worker, arrive, failed func()) {
 // check holds the invariants against the state.
 func (w *World) check() {
 	s := w.producer.Snapshot(w.now)
-	if held := s.Waiting + s.InFlight + s.Delayed; int(s.Accepted-s.Confirmed) != held {
+	if held := s.Waiting + s.InFlight + s.Delayed + s.Dead; int(s.Accepted-s.Confirmed) != held {
 		w.fail("%d jobs are accepted and not confirmed, %d are held", s.Accepted-s.Confirmed, held)
 	}
 	seen := map[string]bool{}

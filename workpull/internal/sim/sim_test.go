@@ -17,7 +17,7 @@ func options(seed uint64) Options {
 	return Options{
 		Workers: 1 + int(seed%6), Jobs: 250, Window: []int{1, 2, 7, 50}[seed%4],
 		Credits: []int{1, 1, 8}[seed%3], StoreAhead: []int{0, 20}[seed%2],
-		Steps: 3000, Faults: true,
+		Attempts: []int{0, 1, 3}[seed%3], Steps: 3000, Faults: true,
 	}
 }
 
@@ -33,7 +33,7 @@ func TestSeeds(t *testing.T) {
 		return
 	}
 	var sum Strikes
-	recalls, late := 0, 0
+	recalls, late, dead := 0, 0, 0
 	for s := *first; s < *first+*seeds; s++ {
 		w, err := Run(s, options(s))
 		if err != nil {
@@ -42,10 +42,11 @@ func TestSeeds(t *testing.T) {
 		sum = add(sum, w.Strikes)
 		recalls += w.Recalls
 		late += w.Late
+		dead += w.Dead
 	}
-	t.Logf("%+v recalls:%d late confirmations:%d", sum, recalls, late)
-	if recalls < 100 || late < 20 {
-		t.Errorf("%d recalls, %d late confirmations: the histories show little of them", recalls, late)
+	t.Logf("%+v recalls:%d late confirmations:%d dead letters:%d", sum, recalls, late, dead)
+	if recalls < 100 || late < 20 || dead < 20 {
+		t.Errorf("%d recalls, %d late confirmations, %d dead letters: the histories show little of them", recalls, late, dead)
 	}
 	for name, n := range map[string]int{
 		"drop": sum.Drop, "duplicate": sum.Duplicate, "reorder": sum.Reorder, "send failure": sum.SendFailure,

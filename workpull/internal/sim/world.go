@@ -18,6 +18,7 @@ type Options struct {
 	Window        int
 	Credits       int
 	StoreAhead    int
+	Attempts      int
 	Steps         int
 	// Faults are on for the first Steps; then they stop, and every job has
 	// to be done.
@@ -40,6 +41,7 @@ type World struct {
 	Strikes Strikes
 	Recalls int
 	Late    int
+	Dead    int
 	Trace   []string
 
 	producer    *core.Producer
@@ -47,6 +49,7 @@ type World struct {
 	submitted   int
 	answered    map[uint64]string // token → MessageID
 	accepted    map[string]bool
+	ran         map[string]bool // job and worker identity: it entered that handler
 	done        map[string]bool // some handler finished it
 	confirmed   map[string]int
 
@@ -111,12 +114,13 @@ const (
 func Run(seed uint64, opt Options) (*World, error) {
 	w := &World{
 		opt: opt, rng: rand.New(rand.NewPCG(seed, 1)), faults: opt.Faults,
-		answered: map[uint64]string{}, accepted: map[string]bool{}, done: map[string]bool{}, confirmed: map[string]int{},
+		answered: map[uint64]string{}, accepted: map[string]bool{}, ran: map[string]bool{}, done: map[string]bool{}, confirmed: map[string]int{},
 		bindings: map[uint64]*flow{},
 	}
 	p, err := core.NewProducer(core.ProducerConfig{
 		Name: "jobs", Actor: "actor", RetryInterval: retryInterval,
 		Credits: opt.Credits, StoreAhead: opt.StoreAhead, Lease: lease, Confirmations: true,
+		MaxAttempts: opt.Attempts, FirstBackoff: 200 * time.Millisecond,
 	})
 	if err != nil {
 		return w, err

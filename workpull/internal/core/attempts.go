@@ -1,0 +1,199 @@
+package core
+
+import (
+	"container/heap"
+	"time"
+)
+
+// Attempts (B3): a job is charged when it was rejected, or when its worker died
+// while it ran, and no other job is. Which one ran is known where the worker
+// held but one. Where it held several, none is charged: they are suspects. One
+// that is a suspect twice goes to a worker that holds nothing else, so that the
+// next death is no riddle.
+
+// deathsBeforeSolo is after how many deaths of its workers a suspect goes
+// alone. One death alone says little, and going alone costs throughput.
+const deathsBeforeSolo = 2
+
+// line is where a job waits.
+func (p *Producer) line(j *Job) *pool {
+	if j.solo {
+		return &p.solos
+	}
+	return &p.waiting
+}
+
+// enqueue puts a job behind all others, putBack before them (rule 47).
+func (p *Producer) enqueue(j *Job) {
+	j.state = jobWaiting
+	p.line(j).pushBack(j)
+}
+
+func (p *Producer) putBack(j *Job) {
+	j.state = jobWaiting
+	p.line(j).pushFront(j)
+}
+
+// judge takes back what a binding held that has ended, and finds out what its
+// end says of the jobs.
+func (p *Producer) judge(now time.Duration, b *binding, why Reason) {
+	died := (why == ReasonGone || why == ReasonStopped || why == ReasonReplaced) && !b.draining
+	alone := b.held == 1
+	for b.jobs.length > 0 {
+		j := b.jobs.popBack()
+		sequence := b.dispatched
+		b.dispatched--
+		if j == nil {
+			continue
+		}
+		b.held--
+		j.binding = nil
+		p.requeued++
+		if why != ReasonIllegal { // it may run on there, and then its confirmation counts (B6)
+			j.past = append(j.past, attempt{token: j.token, peer: b.peer})
+		}
+		ran := sequence <= b.started
+		switch {
+		case !died:
+			if ran {
+				j.Interruptions++
+			}
+		case !alone:
+			j.deaths++
+			j.solo = j.solo || j.deaths >= deathsBeforeSolo
+		case ran:
+			p.charge(now, j, b.reg.Identity, string(why)+" while it ran")
+			if j.deaths++; j.deaths > 1 { // the first time it goes on at once: most deaths are not the job's doing
+				p.retry(now, j)
+				continue
+			}
+			if p.exhausted(j) {
+				p.bury(j)
+				continue
+			}
+		}
+		p.putBack(j)
+	}
+}
+
+// handBack takes back what a leaving worker has not started.
+func (p *Producer) handBack(b *binding, keep uint64) {
+	for b.dispatched > keep && b.jobs.length > 0 {
+		j := b.jobs.popBack()
+		b.dispatched--
+		if j == nil {
+			continue
+		}
+		b.held--
+		j.binding = nil
+		p.requeued++
+		p.putBack(j)
+	}
+}
+
+func (p *Producer) charge(now time.Duration, j *Job, worker, reason string) {
+	j.Failures = append(j.Failures, Failure{Attempt: j.Attempt, Worker: worker, At: now, Reason: reason})
+	j.Attempt++
+}
+
+func (p *Producer) exhausted(j *Job) bool {
+	return p.cfg.MaxAttempts > 0 && len(j.Failures) >= p.cfg.MaxAttempts
+}
+
+// retry lets a charged job wait for its backoff. Then it joins the pool at its
+// end, never at its head. One out of attempts becomes a dead letter.
+func (p *Producer) retry(now time.Duration, j *Job) {
+	if p.exhausted(j) {
+		p.bury(j)
+		return
+	}
+	j.due = now + p.backoff(len(j.Failures))
+	j.state = jobDelayed
+	heap.Push(&p.delayed, j)
+}
+
+func (p *Producer) backoff(failures int) time.Duration {
+	return min(p.cfg.LastBackoff, p.cfg.FirstBackoff<<min(failures-1, 16))
+}
+
+func (p *Producer) bury(j *Job) {
+	j.state = jobDead
+	p.dead.pushBack(j)
+	p.emit(Effect{Kind: DeadLettered, Session: p.session, Job: j})
+}
+
+// Redrive gives a dead letter all its attempts again and puts it at the pool's
+// end. It tells whether there is such a dead letter.
+func (p *Producer) Redrive(now time.Duration, id string) bool {
+	j := p.jobs[id]
+	if p.stopped || j == nil || j.state != jobDead {
+		return false
+	}
+	p.dead.remove(j)
+	j.Attempt, j.Failures, j.deaths, j.solo = 1, nil, 0, false
+	p.enqueue(j)
+	p.pump(now)
+	return true
+}
+
+// Drop forgets a dead letter. It tells whether there was such a one.
+func (p *Producer) Drop(id string) bool {
+	j := p.jobs[id]
+	if p.stopped || j == nil || j.state != jobDead {
+		return false
+	}
+	p.dead.remove(j)
+	delete(p.jobs, id)
+	return true
+}
+
+// DeadLetters lists up to limit dead letters, the oldest first.
+func (p *Producer) DeadLetters(limit int) []*Job {
+	var out []*Job
+	for j := p.dead.head; j != nil && len(out) < limit; j = j.next {
+		out = append(out, j)
+	}
+	return out
+}
+
+// dispatchSolos gives each suspect to a worker that holds nothing, and lets as
+// many workers run empty as there are suspects without one.
+func (p *Producer) dispatchSolos(now time.Duration) {
+	for p.solos.length > 0 {
+		slot, ok := p.vacant.next(p.turn)
+		if !ok {
+			break
+		}
+		p.turn = slot + 1
+		b := p.slots[slot]
+		b.alone = true
+		p.assign(now, b, p.solos.popFront())
+	}
+	for p.reserved < p.solos.length {
+		slot, ok := p.eligible.next(p.turn)
+		if !ok {
+			return
+		}
+		p.turn = slot + 1
+		p.reserve(p.slots[slot], true)
+		p.index(p.slots[slot])
+	}
+	for p.reserved > p.solos.length {
+		slot, ok := p.emptied.seek(0)
+		if !ok {
+			return
+		}
+		p.reserve(p.slots[slot], false)
+		p.index(p.slots[slot])
+	}
+}
+
+func (p *Producer) reserve(b *binding, on bool) {
+	switch {
+	case on && !b.reserved:
+		p.reserved++
+	case !on && b.reserved:
+		p.reserved--
+	}
+	b.reserved = on
+}
