@@ -25,9 +25,14 @@ type binding struct {
 	recallNext uint64        // next sequence to ask for
 	expecting  bool          // a recalled job is on its way to this one
 
+	used         bool // has ever been given a job
+	stacked      bool
+	above, below *binding // in the stack of vacant ones
+
 	started   uint64 // highest sequence known to have been given to the worker
 	reserved  bool   // takes nothing until it is empty, for a suspect
 	alone     bool   // runs a suspect, and takes nothing besides
+	retired   bool   // is given nothing until it is released (B13)
 	suspended bool   // a send failed and the worker has not answered since
 	draining  bool
 	probing   bool
@@ -43,7 +48,7 @@ type recall struct {
 
 // free is the demand that is not used up.
 func (b *binding) free() int {
-	if b.suspended || b.draining || b.ended || b.reserved || b.alone || b.requested <= b.dispatched {
+	if b.suspended || b.draining || b.ended || b.retired || b.reserved || b.alone || b.requested <= b.dispatched {
 		return 0
 	}
 	return int(b.requested - b.dispatched)

@@ -63,6 +63,7 @@ type Consumer struct {
 	lastAsk    time.Duration
 	asked      bool
 
+	retiredBy uint64 // session that said last that this worker is retired (B13)
 	draining  bool
 	drainSent uint64 // control number of the last Drain
 	drained   bool
@@ -141,19 +142,22 @@ func (c *Consumer) Resolved(_ time.Duration, producer Peer) {
 	c.spoke = true
 	c.emit(Effect{Kind: SendRegister, Peer: producer, Registration: &Registration{
 		Producer: c.cfg.Producer, Endpoint: c.cfg.Endpoint, Identity: c.cfg.Identity,
-		Incarnation: c.cfg.Incarnation, Host: c.cfg.Host, Nonce: c.nonce, Draining: c.draining,
+		Incarnation: c.cfg.Incarnation, Host: c.cfg.Host, Nonce: c.nonce, Draining: c.draining, RetiredBy: c.retiredBy,
 	}})
 }
 
 // RegisterAck is the producer's answer, taken only from where the producer was
 // resolved and only for the latest registration (rule 75). A new session or
 // binding begins afresh; the same one goes on where it was (rule 76).
-func (c *Consumer) RegisterAck(now time.Duration, from Peer, session, binding, confirmed, nonce uint64, lease time.Duration) {
+func (c *Consumer) RegisterAck(now time.Duration, from Peer, session, binding, confirmed, nonce uint64, lease time.Duration, retired bool) {
 	if from != c.producer || nonce != c.nonce || session == 0 || binding == 0 {
 		return
 	}
 	c.hear()
-	c.lease = lease
+	c.lease, c.retiredBy = lease, 0
+	if retired {
+		c.retiredBy = session
+	}
 	if session != c.session || binding != c.binding {
 		c.forget()
 		c.session, c.binding = session, binding

@@ -128,7 +128,7 @@ const (
 	// lives, and call Probed with Binding and the answer.
 	Probe
 	// RegisterAck: send the acknowledgement to Peer (Session, Binding,
-	// Confirmed, Nonce, Lease).
+	// Confirmed, Nonce, Lease, Retired).
 	RegisterAck
 	// Bound and Unbound: a binding began or ended: watch, or stop watching,
 	// the controller at Peer; on Unbound drop its outbox (Binding, Reason).
@@ -182,6 +182,7 @@ type Effect struct {
 	Confirmed    uint64
 	Nonce        uint64
 	Lease        time.Duration
+	Retired      bool
 	Job          *Job
 	Registration *Registration
 	Message      *Control
@@ -206,6 +207,9 @@ type Registration struct {
 	Nonce uint64
 	// Draining workers take no more jobs.
 	Draining bool
+	// RetiredBy is the session of the producer that retired the worker, which
+	// the worker remembers for the sessions that follow (B13); 0 is none.
+	RetiredBy uint64
 	// Host is the host:port of the worker's actor system; empty when local.
 	Host string
 }

@@ -25,6 +25,10 @@ type ProducerConfig struct {
 	Lease time.Duration
 	// Confirmations asks for DeliveryConfirmed (rule 52).
 	Confirmations bool
+	// Packed gives a job to the worker that was used last among those that
+	// hold nothing, so that the others stay idle and can go; the default is
+	// round-robin (rule 42).
+	Packed bool
 	// MaxAttempts is after how many charged attempts a job becomes a dead
 	// letter; 0 is never (B3).
 	MaxAttempts int
@@ -67,7 +71,9 @@ type Producer struct {
 
 	slots []*binding // in registration order, nil where one ended
 	sets
-	turn       int // slot to look at next (rule 42)
+	unused     stack           // vacant bindings, the last used first
+	retired    map[string]bool // identities that are given nothing (B13)
+	turn       int             // slot to look at next (rule 42)
 	recallTurn int
 	recallSet  bool // RecallDue is on its way
 	reserved   int  // bindings that are emptied for a suspect
@@ -140,6 +146,7 @@ func (p *Producer) Start(now time.Duration, session uint64) {
 		byIdentity: map[string]*binding{},
 		verifying:  map[Peer]struct{}{},
 		successors: map[uint64]successor{},
+		retired:    map[string]bool{},
 		lastTick:   now,
 	}
 	p.pump(now)
@@ -216,24 +223,36 @@ func (p *Producer) pump(now time.Duration) {
 func (p *Producer) dispatch(now time.Duration) {
 	p.dispatchSolos(now)
 	for p.waiting.length > 0 {
-		slot, ok := p.eligible.next(p.turn)
-		if !ok {
+		b := p.choose()
+		if b == nil {
 			return // rule 43
 		}
-		b := p.slots[slot]
 		if b.dispatched == math.MaxUint64 {
 			p.fail(StageProtocol, fmt.Errorf("worker %s: %w", b.reg.Identity, ErrExhausted))
 			return
 		}
-		p.turn = slot + 1
+		p.turn = b.slot + 1
 		p.assign(now, b, p.waiting.popFront())
 	}
+}
+
+// choose is the next worker with free demand, in registration order, or, where
+// dispatch is packed, the one used last of those that hold nothing.
+func (p *Producer) choose() *binding {
+	if p.cfg.Packed && p.unused.head != nil {
+		return p.unused.head
+	}
+	if slot, ok := p.eligible.next(p.turn); ok {
+		return p.slots[slot]
+	}
+	return nil
 }
 
 // assign gives a job to a binding: recorded before it is sent (rule 44).
 func (p *Producer) assign(now time.Duration, b *binding, j *Job) {
 	b.dispatched++
 	p.tokens++
+	b.used = true
 	j.state, j.binding, j.sequence, j.token = jobDispatched, b, b.dispatched, p.tokens
 	b.jobs.push(j)
 	b.held++
@@ -271,6 +290,7 @@ func (p *Producer) index(b *binding) {
 	b.counted = free
 	p.eligible.put(b.slot, free > 0)
 	p.vacant.put(b.slot, free > 0 && b.held == 0)
+	p.unused.put(b, free > 0 && b.held == 0)
 	p.idle.put(b.slot, free > 0 && b.held == 0 && !b.expecting)
 	p.loaded.put(b.slot, b.loaded())
 	p.emptied.put(b.slot, b.reserved)

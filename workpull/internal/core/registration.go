@@ -37,7 +37,7 @@ func (p *Producer) renew(now time.Duration, b *binding, r Registration) {
 func (p *Producer) acknowledge(b *binding) {
 	p.emit(Effect{
 		Kind: RegisterAck, Peer: b.peer, Session: p.session, Binding: b.id,
-		Confirmed: b.confirmed, Nonce: b.reg.Nonce, Lease: p.cfg.Lease,
+		Confirmed: b.confirmed, Nonce: b.reg.Nonce, Lease: p.cfg.Lease, Retired: b.retired,
 	})
 }
 
@@ -76,6 +76,10 @@ func (p *Producer) bind(now time.Duration, from Peer, r Registration, id uint64)
 		p.end(now, old, ReasonReplaced)
 	}
 	b := &binding{id: id, peer: from, reg: r, since: now, heard: p.leaseClock(now), draining: r.Draining}
+	if r.RetiredBy != 0 && r.RetiredBy != p.session {
+		p.retired[r.Identity] = true
+	}
+	b.retired = p.retired[r.Identity]
 	p.compactSlots()
 	b.slot = len(p.slots)
 	p.slots = append(p.slots, b)

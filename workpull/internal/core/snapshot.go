@@ -30,6 +30,7 @@ type WorkerSnapshot struct {
 	// Since is when the binding began.
 	Since               time.Duration
 	Suspended, Draining bool
+	Retired             bool
 }
 
 // Snapshot tells what waits, what is where, and what each worker holds.
@@ -46,7 +47,7 @@ func (p *Producer) Snapshot(time.Duration) Snapshot {
 		w := WorkerSnapshot{
 			Identity: b.reg.Identity, Endpoint: b.reg.Endpoint, Host: b.reg.Host, Peer: b.peer, Binding: b.id,
 			Demand: b.free(), InFlight: b.held, Confirmed: b.confirmed, Since: b.since,
-			Suspended: b.suspended, Draining: b.draining,
+			Suspended: b.suspended, Draining: b.draining, Retired: b.retired,
 		}
 		for i := range b.jobs.length {
 			if j := *b.jobs.at(i); j != nil {
@@ -58,4 +59,59 @@ func (p *Producer) Snapshot(time.Duration) Snapshot {
 		s.Workers = append(s.Workers, w)
 	}
 	return s
+}
+
+// JobState is where a job is and why (B12).
+type JobState struct {
+	// State is one of the constants below.
+	State string
+	// Worker is the identity of the worker that has it, Binding and Sequence
+	// under what number.
+	Worker            string
+	Binding, Sequence uint64
+	// Attempt is the attempt under way, or the next one.
+	Attempt       uint32
+	Interruptions uint32
+	Failures      []Failure
+	// Due is when its backoff is over.
+	Due time.Duration
+	// Alone tells that it goes to a worker that holds nothing else, since
+	// workers died while they held it.
+	Alone bool
+}
+
+// States of a job.
+const (
+	StateStored   = "stored"   // told Stored, not acknowledged
+	StateWaiting  = "waiting"  // for a worker with free demand
+	StateBuffered = "buffered" // at a worker, not known to have started
+	StateRunning  = "running"  // given to the worker actor
+	StateDelayed  = "delayed"  // for its backoff
+	StateDead     = "dead"     // out of attempts
+)
+
+// Explain tells where a job is. It is constant work.
+func (p *Producer) Explain(id string) (JobState, bool) {
+	j := p.jobs[id]
+	if j == nil {
+		return JobState{}, false
+	}
+	s := JobState{Attempt: j.Attempt, Interruptions: j.Interruptions, Failures: j.Failures, Alone: j.solo}
+	switch j.state {
+	case jobStored:
+		s.State = StateStored
+	case jobWaiting:
+		s.State = StateWaiting
+	case jobDelayed:
+		s.State, s.Due = StateDelayed, j.due
+	case jobDead:
+		s.State = StateDead
+	case jobDispatched:
+		s.State = StateBuffered
+		if j.sequence <= j.binding.started {
+			s.State = StateRunning
+		}
+		s.Worker, s.Binding, s.Sequence = j.binding.reg.Identity, j.binding.id, j.sequence
+	}
+	return s, true
 }

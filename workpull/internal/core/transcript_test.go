@@ -116,7 +116,7 @@ func (s *producerScript) run(t *testing.T, d *datadriven.TestData) string {
 			Name: a.str("name", "jobs"), Actor: Peer(a.str("actor", string(self))),
 			RetryInterval: a.duration("retry", 500*time.Millisecond),
 			Credits:       int(a.num("credits", 0)), StoreAhead: int(a.num("store-ahead", 0)),
-			Lease: a.duration("lease", 0), Confirmations: a.has("confirmations"),
+			Packed: a.has("packed"), Lease: a.duration("lease", 0), Confirmations: a.has("confirmations"),
 			MaxAttempts: int(a.num("attempts", 0)), FirstBackoff: a.duration("first-backoff", 0), LastBackoff: a.duration("last-backoff", 0),
 		})
 		if err != nil {
@@ -136,7 +136,7 @@ func (s *producerScript) run(t *testing.T, d *datadriven.TestData) string {
 	case "register":
 		w := s.worker(a)
 		w.reg.Nonce = a.num("nonce", w.reg.Nonce+1)
-		w.reg.Draining = a.has("draining")
+		w.reg.Draining, w.reg.RetiredBy = a.has("draining"), a.num("retired-by", 0)
 		s.p.Register(s.now, Peer(a.str("from", a.first())), w.reg)
 	case "verified":
 		w := s.worker(a)
@@ -183,6 +183,16 @@ func (s *producerScript) run(t *testing.T, d *datadriven.TestData) string {
 	case "tick":
 		s.now += a.duration("after", 500*time.Millisecond)
 		s.p.Tick(s.now, a.num("generation", s.p.generation))
+	case "retire":
+		return fmt.Sprintf("%+v", s.p.Retire(a.first()))
+	case "release":
+		s.p.Release(s.now, a.first())
+	case "explain":
+		state, ok := s.p.Explain(a.first())
+		if !ok {
+			return "not held"
+		}
+		return fmt.Sprintf("%+v", state)
 	case "redrive":
 		if !s.p.Redrive(s.now, a.first()) {
 			return "no such dead letter"
@@ -282,6 +292,9 @@ func (s *producerScript) snapshot() string {
 		if w.Draining {
 			b.WriteString(" draining")
 		}
+		if w.Retired {
+			b.WriteString(" retired")
+		}
 		b.WriteByte('\n')
 	}
 	return b.String()
@@ -301,7 +314,11 @@ func describe(e Effect) string {
 	case Probe:
 		return fmt.Sprintf("Probe %s binding=%d", e.Peer, e.Binding)
 	case RegisterAck:
-		return fmt.Sprintf("RegisterAck to=%s binding=%d confirmed=%d nonce=%d", e.Peer, e.Binding, e.Confirmed, e.Nonce)
+		s := fmt.Sprintf("RegisterAck to=%s binding=%d confirmed=%d nonce=%d", e.Peer, e.Binding, e.Confirmed, e.Nonce)
+		if e.Retired {
+			s += " retired"
+		}
+		return s
 	case Bound:
 		return fmt.Sprintf("Bound %s binding=%d", e.Peer, e.Binding)
 	case Unbound:
@@ -329,6 +346,9 @@ func describe(e Effect) string {
 		s := fmt.Sprintf("Register to=%s nonce=%d", e.Peer, e.Registration.Nonce)
 		if e.Registration.Draining {
 			s += " draining"
+		}
+		if by := e.Registration.RetiredBy; by != 0 {
+			s += fmt.Sprintf(" retired-by=%d", by)
 		}
 		return s
 	case SendControl:
@@ -391,7 +411,7 @@ func (s *consumerScript) run(t *testing.T, d *datadriven.TestData) string {
 		s.c.Resolved(s.now, producer)
 	case "register-ack":
 		s.session, s.binding = a.num("session", session1), a.num("binding", 11)
-		s.c.RegisterAck(s.now, producer, s.session, s.binding, a.num("confirmed", 0), a.num("nonce", s.c.nonce), a.duration("lease", DefaultLease))
+		s.c.RegisterAck(s.now, producer, s.session, s.binding, a.num("confirmed", 0), a.num("nonce", s.c.nonce), a.duration("lease", DefaultLease), a.has("retired"))
 	case "batch":
 		var jobs []Delivery
 		for _, arg := range d.CmdArgs {

@@ -59,7 +59,7 @@ func (w *World) produce(e core.Effect) {
 		}
 	case core.RegisterAck:
 		w.toWorker(e.Peer, e.Binding, func(v *worker) {
-			v.consumer.RegisterAck(w.now, "controller", e.Session, e.Binding, e.Confirmed, e.Nonce, e.Lease)
+			v.consumer.RegisterAck(w.now, "controller", e.Session, e.Binding, e.Confirmed, e.Nonce, e.Lease, e.Retired)
 		})
 	case core.ControlAck:
 		w.toWorker(e.Peer, e.Binding, func(v *worker) {
