@@ -121,7 +121,7 @@ func (c *consumerController) Receive(ctx *actor.ReceiveContext) {
 	case *batch:
 		c.core.Batch(now, c.local(ctx), m.session, m.binding, m.job[:])
 	case *registered:
-		c.core.RegisterAck(now, c.local(ctx), m.Session, m.Binding, m.Confirmed, m.Nonce, m.Lease)
+		c.core.RegisterAck(now, c.local(ctx), m.Session, m.Binding, m.Confirmed, m.Nonce, m.Lease, m.Retired)
 		c.arm()
 	case *acknowledged:
 		c.core.ControlAck(now, c.local(ctx), m.session, m.binding, m.control)
@@ -130,10 +130,14 @@ func (c *consumerController) Receive(ctx *actor.ReceiveContext) {
 			c.core.Batch(now, c.remote(ctx), m.GetSession(), m.GetBinding(), jobs)
 		}
 	case *wire.RegisterAck:
-		c.core.RegisterAck(now, c.remote(ctx), m.GetSession(), m.GetBinding(), m.GetConfirmed(), m.GetNonce(), codec.DecodeLease(m))
+		c.core.RegisterAck(now, c.remote(ctx), m.GetSession(), m.GetBinding(), m.GetConfirmed(), m.GetNonce(), codec.DecodeLease(m), m.GetRetired())
 		c.arm()
 	case *wire.ControlAck:
 		c.core.ControlAck(now, c.remote(ctx), m.GetSession(), m.GetBinding(), m.GetControl())
+	case *recall:
+		c.core.Recall(now, c.local(ctx), m.session, m.binding, m.sequence)
+	case *wire.Recall:
+		c.core.Recall(now, c.remote(ctx), m.GetSession(), m.GetBinding(), m.GetSequence())
 	case *Confirmed:
 		c.core.Confirmed(now, c.local(ctx), m.session, m.binding, m.sequence, m.id)
 	case *Rejected:
@@ -228,6 +232,10 @@ func (c *consumerController) do(ctx *actor.ReceiveContext, now time.Duration, e 
 		c.send(e.Peer, &control{Control: e.Message}, func() protoMessage { return codec.EncodeControl(e.Message) })
 	case core.SendRegister:
 		c.send(e.Peer, &registration{Registration: *e.Registration}, func() protoMessage { return codec.EncodeRegister(e.Registration) })
+	case core.SendLate:
+		d := &e.Delivery
+		c.send(e.Peer, &late{session: e.Session, id: d.ID, token: d.Token},
+			func() protoMessage { return &wire.Late{Session: e.Session, MessageId: d.ID, Token: d.Token} })
 	case core.Resolve:
 		c.resolve(now)
 	case core.SetFlush:
@@ -276,7 +284,7 @@ func (c *consumerController) deliver(ctx *actor.ReceiveContext, now time.Duratio
 	c.told = outcome{session: e.Session, binding: e.Binding, sequence: d.Sequence, id: d.ID}
 	_ = c.self.Tell(context.Background(), c.actor, &Delivery{
 		parties: parties{endpoint: c.actor, controller: c.self},
-		session: e.Session, binding: e.Binding, sequence: d.Sequence, id: d.ID, attempt: d.Attempt, payload: payload,
+		session: e.Session, binding: e.Binding, sequence: d.Sequence, id: d.ID, attempt: d.Attempt, token: d.Token, payload: payload,
 	})
 }
 

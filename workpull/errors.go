@@ -31,6 +31,10 @@ var (
 	// ErrProducerNotFound: the node does not host the producer endpoint, or
 	// does not answer.
 	ErrProducerNotFound = errors.New("producer endpoint not found")
+	// ErrUnknownJob: the producer's controller does not hold the job.
+	ErrUnknownJob = errors.New("job is not held: it was never accepted, or is done")
+	// ErrNoDeadLetter: no dead letter has that MessageID.
+	ErrNoDeadLetter = errors.New("no such dead letter")
 
 	// ErrInvalidMessage is what every refusal of a message constructor wraps.
 	ErrInvalidMessage = errors.New("invalid message")

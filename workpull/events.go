@@ -53,6 +53,19 @@ func (f ReliableDeliveryFailed) String() string {
 	return fmt.Sprintf("%s controller of %s failed at stage %s: %v", f.role, f.endpoint, f.stage, f.err)
 }
 
+// DeadLettered is published when a job is out of attempts and was put aside.
+// It stays with the producer's controller until Redrive or Drop.
+type DeadLettered struct {
+	endpoint string
+	job      DeadLetter
+}
+
+// Endpoint is the producer endpoint's name.
+func (d DeadLettered) Endpoint() string { return d.endpoint }
+
+// Job is the dead letter with its history.
+func (d DeadLettered) Job() DeadLetter { return d.job }
+
 // eventBuffer is how many events a subscription holds that nobody has read.
 const eventBuffer = 64
 
@@ -60,11 +73,15 @@ const eventBuffer = 64
 type Subscription struct {
 	hub     *hub
 	events  chan ReliableDeliveryFailed
+	dead    chan DeadLettered
 	dropped atomic.Uint64
 }
 
-// C gives the events. It is closed by Close and when the system stops.
+// C gives terminal failures. It is closed by Close and when the system stops.
 func (s *Subscription) C() <-chan ReliableDeliveryFailed { return s.events }
+
+// DeadLetters gives jobs that are out of attempts. It is closed as C is.
+func (s *Subscription) DeadLetters() <-chan DeadLettered { return s.dead }
 
 // Dropped counts events that found the buffer full.
 func (s *Subscription) Dropped() uint64 { return s.dropped.Load() }
@@ -73,8 +90,8 @@ func (s *Subscription) Dropped() uint64 { return s.dropped.Load() }
 func (s *Subscription) Close() { s.hub.remove(s) }
 
 // Subscribe subscribes to the pattern's events of a system: they cannot be
-// published on the system's own stream. Up to 64 wait to be read; later ones
-// are dropped and counted.
+// published on the system's own stream. Up to 64 of each kind wait to be read;
+// later ones are dropped and counted.
 func Subscribe(ctx context.Context, system actor.ActorSystem) (*Subscription, error) {
 	n, err := nodeOf(ctx, system, nil)
 	if err != nil {
@@ -91,11 +108,11 @@ type hub struct {
 }
 
 func (h *hub) add() *Subscription {
-	s := &Subscription{hub: h, events: make(chan ReliableDeliveryFailed, eventBuffer)}
+	s := &Subscription{hub: h, events: make(chan ReliableDeliveryFailed, eventBuffer), dead: make(chan DeadLettered, eventBuffer)}
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if h.closed {
-		close(s.events)
+		s.end()
 		return s
 	}
 	if h.all == nil {
@@ -110,20 +127,38 @@ func (h *hub) remove(s *Subscription) {
 	defer h.mu.Unlock()
 	if _, ok := h.all[s]; ok {
 		delete(h.all, s)
-		close(s.events)
+		s.end()
 	}
 }
 
 func (h *hub) publish(f ReliableDeliveryFailed) {
+	h.each(func(s *Subscription) { offer(s, s.events, f) })
+}
+
+func (h *hub) bury(d DeadLettered) {
+	h.each(func(s *Subscription) { offer(s, s.dead, d) })
+}
+
+func (h *hub) each(f func(*Subscription)) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	for s := range h.all {
-		select {
-		case s.events <- f:
-		default:
-			s.dropped.Add(1)
-		}
+		f(s)
 	}
+}
+
+func offer[T any](s *Subscription, to chan<- T, event T) {
+	select {
+	case to <- event:
+	default:
+		s.dropped.Add(1)
+	}
+}
+
+// end closes the channels; the hub's lock is held.
+func (s *Subscription) end() {
+	close(s.events)
+	close(s.dead)
 }
 
 func (h *hub) close() {
@@ -131,7 +166,7 @@ func (h *hub) close() {
 	defer h.mu.Unlock()
 	h.closed = true
 	for s := range h.all {
-		close(s.events)
+		s.end()
 	}
 	h.all = nil
 }

@@ -11,11 +11,11 @@ import (
 // Snapshot is the state of a producer endpoint's controller at one moment.
 type Snapshot struct {
 	// Waiting jobs have no worker, InFlight jobs are at one, Delayed jobs
-	// wait for their backoff.
-	Waiting, InFlight, Delayed int
+	// wait for their backoff, Dead jobs are out of attempts.
+	Waiting, InFlight, Delayed, Dead int
 	// Totals since the controller started, in jobs.
-	Accepted, Confirmed, Requeued, Rejected uint64
-	Workers                                 []WorkerSnapshot
+	Accepted, Confirmed, Requeued, Rejected, Recalled uint64
+	Workers                                           []WorkerSnapshot
 }
 
 // WorkerSnapshot is one worker in a Snapshot.
@@ -31,21 +31,22 @@ type WorkerSnapshot struct {
 	RunningAttempt int
 	// Since is when it registered.
 	Since time.Time
-	// Suspended workers get nothing until they answer; draining ones leave.
-	Suspended, Draining bool
+	// Suspended workers get nothing until they answer; draining ones leave;
+	// retired ones get nothing until they are released.
+	Suspended, Draining, Retired bool
 }
 
 func (c *producerController) snapshot(now time.Duration) Snapshot {
 	state := c.core.Snapshot(now)
 	s := Snapshot{
-		Waiting: state.Waiting, InFlight: state.InFlight, Delayed: state.Delayed,
-		Accepted: state.Accepted, Confirmed: state.Confirmed, Requeued: state.Requeued, Rejected: state.Rejected,
+		Waiting: state.Waiting, InFlight: state.InFlight, Delayed: state.Delayed, Dead: state.Dead,
+		Accepted: state.Accepted, Confirmed: state.Confirmed, Requeued: state.Requeued, Rejected: state.Rejected, Recalled: state.Recalled,
 		Workers: make([]WorkerSnapshot, len(state.Workers)),
 	}
 	for i, w := range state.Workers {
 		s.Workers[i] = WorkerSnapshot{
 			Identity: w.Identity, Endpoint: w.Endpoint, Host: w.Host, Demand: w.Demand, InFlight: w.InFlight,
-			RunningID: w.RunningID, RunningAttempt: int(w.RunningAttempt), Since: c.node.origin.Add(w.Since), Suspended: w.Suspended, Draining: w.Draining,
+			RunningID: w.RunningID, RunningAttempt: int(w.RunningAttempt), Since: c.node.origin.Add(w.Since), Suspended: w.Suspended, Draining: w.Draining, Retired: w.Retired,
 		}
 	}
 	return s
@@ -68,12 +69,20 @@ func (c *consumerController) status() Status {
 	return Status{Registered: s.Registered, Draining: s.Draining, InFlightID: s.InFlightID, Buffered: s.Buffered, Confirmed: s.Confirmed}
 }
 
+func endpointOf(pid *actor.PID) (*endpoint, bool) {
+	if pid == nil {
+		return nil, false
+	}
+	e, ok := pid.Actor().(*endpoint)
+	return e, ok
+}
+
 // controllerOf returns the live controller of an endpoint of that role.
 func controllerOf(pid *actor.PID, want role) (*actor.PID, error) {
 	if pid == nil {
 		return nil, fmt.Errorf("endpoint is nil: %w", ErrNotEndpoint)
 	}
-	e, ok := pid.Actor().(*endpoint)
+	e, ok := endpointOf(pid)
 	if !ok || e.spec.role != want {
 		return nil, fmt.Errorf("%s: wanted a %s: %w", pid.Name(), want, ErrNotEndpoint)
 	}

@@ -3,6 +3,7 @@ package workpull
 import (
 	"net"
 	"strconv"
+	"time"
 
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/reflect/protoreflect"
@@ -71,6 +72,18 @@ type (
 		internal
 		session, binding, control uint64
 	}
+	// recall asks back a buffered job; late confirms one whose binding ended.
+	recall struct {
+		internal
+		session, binding, sequence uint64
+	}
+	late struct {
+		internal
+		session, token uint64
+		id             string
+	}
+	// recallDue is the producer controller's RecallDelay.
+	recallDue struct{ internal }
 
 	// verified, probed, resolved and sendFailed are results of work that ran
 	// beside a controller.
@@ -121,6 +134,12 @@ type (
 	inquire struct {
 		internal
 		reply chan Status
+	}
+	// command is carried out on the producer controller's turn.
+	command struct {
+		internal
+		do   func(p *core.Producer, now time.Duration)
+		done chan struct{}
 	}
 )
 

@@ -201,6 +201,7 @@ type Delivery struct {
 	sequence         uint64
 	id               string
 	attempt          uint32
+	token            uint64
 	payload          proto.Message
 }
 
@@ -211,8 +212,14 @@ func (m *Delivery) MessageID() string { return m.id }
 // change.
 func (m *Delivery) Payload() proto.Message { return m.payload }
 
-// Attempt counts the job's charged dispatches from 1.
+// Attempt is the number of this attempt, from 1: one more than the attempts
+// that were charged to the job.
 func (m *Delivery) Attempt() int { return int(m.attempt) }
+
+// AttemptToken numbers every dispatch of a session: of two deliveries of one
+// job in a session the later one has the higher token, so that a side effect
+// can be fenced (B6).
+func (m *Delivery) AttemptToken() uint64 { return m.token }
 
 // Sequence of the delivery at this worker.
 func (m *Delivery) Sequence() uint64 { return m.sequence }

@@ -92,7 +92,7 @@ func TestAReasonIsCutToWhatTheWireTakes(t *testing.T) {
 	r, err := NewRejected(d, strings.Repeat("é", codec.MaxReason))
 	require.NoError(t, err)
 	require.LessOrEqual(t, len(r.Reason()), codec.MaxReason)
-	_, err = proto.Marshal(&wire.Rejection{Reason: r.Reason()})
+	_, err = proto.Marshal(&wire.Exception{Reason: r.Reason()})
 	require.NoError(t, err)
 }
 

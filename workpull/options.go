@@ -192,6 +192,36 @@ func WithReliableLease(lease time.Duration) ProducerOption {
 	}
 }
 
+// WithReliableRetryPolicy bounds the attempts of a job: one that was rejected,
+// or whose worker died while it ran, is charged an attempt and waits the
+// backoff, which doubles with each up to a minute (or up to the backoff itself
+// where that is longer). After maxAttempts it becomes a dead letter (B3).
+// Without the option a job is tried without end, with a backoff of one second
+// at first.
+func WithReliableRetryPolicy(maxAttempts int, backoff time.Duration) ProducerOption {
+	return func(s *spec) error {
+		if maxAttempts < 1 || backoff <= 0 {
+			return &OptionError{
+				Option: "WithReliableRetryPolicy", Got: fmt.Sprintf("%d, %v", maxAttempts, backoff),
+				Want: "at least one attempt and a backoff of more than zero",
+			}
+		}
+		s.producer.MaxAttempts = maxAttempts
+		s.producer.FirstBackoff, s.producer.LastBackoff = backoff, max(backoff, core.DefaultLastBackoff)
+		return nil
+	}
+}
+
+// WithReliablePackedDispatch gives a job to the worker that was used last among
+// those that hold nothing, so that the others stay idle and can be let go. The
+// default is round-robin.
+func WithReliablePackedDispatch() ProducerOption {
+	return func(s *spec) error {
+		s.producer.Packed = true
+		return nil
+	}
+}
+
 // WithReliableChunking exists to be refused: see ErrChunkingRefused.
 func WithReliableChunking(int) ProducerOption {
 	return func(*spec) error {

@@ -31,6 +31,7 @@ type producerController struct {
 	self     *actor.PID
 	noSender *actor.PID
 	timer    *time.Timer
+	recall   *time.Timer
 	bound    map[core.Peer]sub
 	locals   map[core.Peer]*actor.PID
 	outboxes map[core.Peer]*outbox.Outbox
@@ -78,8 +79,10 @@ func (c *producerController) PostStop(*actor.Context) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.stopped = true
-	if c.timer != nil {
-		c.timer.Stop() // rule 18
+	for _, t := range []*time.Timer{c.timer, c.recall} {
+		if t != nil {
+			t.Stop() // rule 18
+		}
 	}
 	for _, o := range c.outboxes {
 		o.Close()
@@ -136,6 +139,15 @@ func (c *producerController) turn(ctx *actor.ReceiveContext) (stop bool) {
 		if decoded, ok := codec.DecodeControl(m); ok {
 			c.core.Control(now, c.remote(ctx), decoded)
 		}
+	case *late:
+		c.core.Late(now, c.local(ctx), m.session, m.id, m.token)
+	case *wire.Late:
+		c.core.Late(now, c.remote(ctx), m.GetSession(), m.GetMessageId(), m.GetToken())
+	case *recallDue:
+		c.core.RecallDue(now)
+	case *command:
+		m.do(c.core, now)
+		close(m.done)
 	case *verified:
 		c.core.Verified(now, m.from, m.reg, m.ok, randomID())
 	case *probed:
@@ -205,6 +217,15 @@ func (c *producerController) arm() {
 	c.timer = time.AfterFunc(c.endpoint.spec.producer.RetryInterval, func() {
 		_ = self.Tell(context.Background(), self, message)
 	})
+}
+
+func (c *producerController) setRecall() {
+	if c.recall != nil {
+		c.recall.Reset(core.RecallDelay)
+		return
+	}
+	self := c.self
+	c.recall = time.AfterFunc(core.RecallDelay, func() { _ = self.Tell(context.Background(), self, &recallDue{}) })
 }
 
 // lost tells the core of every node at the host, or of one.
@@ -297,6 +318,16 @@ func (c *producerController) do(now time.Duration, e *core.Effect) {
 		} else {
 			c.post(e.Peer, e.Binding, &wire.ControlAck{Session: e.Session, Binding: e.Binding, Control: e.Control})
 		}
+	case core.Recall:
+		if pid := c.locals[e.Peer]; pid != nil {
+			c.tell(pid, &recall{session: e.Session, binding: e.Binding, sequence: e.Sequence})
+		} else {
+			c.post(e.Peer, e.Binding, &wire.Recall{Session: e.Session, Binding: e.Binding, Sequence: e.Sequence})
+		}
+	case core.SetRecall:
+		c.setRecall()
+	case core.DeadLettered:
+		c.node.bury(c.endpoint, e.Job)
 	case core.Failed:
 		c.failed.Store(true)
 		c.node.publish(c.endpoint, ReliableDeliveryStage(e.Stage), e.Err)
@@ -316,15 +347,12 @@ func (c *producerController) tell(to *actor.PID, m protoMessage) {
 func (c *producerController) dispatch(e *core.Effect) {
 	if pid := c.locals[e.Peer]; pid != nil {
 		m := &batch{session: e.Session, binding: e.Binding}
-		m.job[0] = core.Delivery{Sequence: e.Sequence, ID: e.Job.ID, Attempt: e.Job.Attempt, Payload: e.Job.Payload}
+		m.job[0] = e.Delivery
 		c.tell(pid, m)
 		return
 	}
 	if o := c.outbox(e.Peer); o != nil {
-		o.Job(e.Session, e.Binding, &wire.Job{
-			Sequence: e.Sequence, MessageId: e.Job.ID, Attempt: e.Job.Attempt,
-			TypeUrl: e.Job.Payload.TypeURL, Payload: e.Job.Payload.Value,
-		})
+		o.Job(e.Session, e.Binding, codec.EncodeJob(&e.Delivery))
 	}
 }
 

@@ -34,7 +34,7 @@ const maxName = 1 << 10
 func DecodeRegister(m *wire.Register) (core.Registration, bool) {
 	r := core.Registration{
 		Producer: m.GetProducer(), Endpoint: m.GetEndpoint(), Identity: m.GetIdentity(),
-		Incarnation: m.GetIncarnation(), Nonce: m.GetNonce(), Draining: m.GetDraining(), Host: m.GetHost(),
+		Incarnation: m.GetIncarnation(), Nonce: m.GetNonce(), Draining: m.GetDraining(), Host: m.GetHost(), RetiredBy: m.GetRetiredBy(),
 	}
 	for _, s := range []string{r.Producer, r.Endpoint, r.Identity, r.Incarnation} {
 		if s == "" || len(s) > maxName {
@@ -48,14 +48,14 @@ func DecodeRegister(m *wire.Register) (core.Registration, bool) {
 func EncodeRegister(r *core.Registration) *wire.Register {
 	return &wire.Register{
 		Producer: r.Producer, Endpoint: r.Endpoint, Identity: r.Identity,
-		Incarnation: r.Incarnation, Nonce: r.Nonce, Draining: r.Draining, Host: r.Host,
+		Incarnation: r.Incarnation, Nonce: r.Nonce, Draining: r.Draining, Host: r.Host, RetiredBy: r.RetiredBy,
 	}
 }
 
 // EncodeRegisterAck is the wire form of a RegisterAck effect.
 func EncodeRegisterAck(e *core.Effect) *wire.RegisterAck {
 	return &wire.RegisterAck{
-		Session: e.Session, Binding: e.Binding, Confirmed: e.Confirmed, Nonce: e.Nonce, LeaseNanos: int64(e.Lease),
+		Session: e.Session, Binding: e.Binding, Confirmed: e.Confirmed, Nonce: e.Nonce, LeaseNanos: int64(e.Lease), Retired: e.Retired,
 	}
 }
 
@@ -79,17 +79,27 @@ var wireKinds = map[core.ControlKind]wire.Control_Kind{
 	core.Drain:   wire.Control_KIND_DRAIN,
 }
 
+var exceptionKinds = map[wire.Exception_Kind]core.ExceptionKind{
+	wire.Exception_KIND_REJECTED: core.Rejected,
+	wire.Exception_KIND_RECALLED: core.Recalled,
+}
+
+var wireExceptionKinds = map[core.ExceptionKind]wire.Exception_Kind{
+	core.Rejected: wire.Exception_KIND_REJECTED,
+	core.Recalled: wire.Exception_KIND_RECALLED,
+}
+
 // DecodeControl drops a message of an unknown kind, or with ranges that are not
 // ascending.
 func DecodeControl(m *wire.Control) (*core.Control, bool) {
 	kind, known := kinds[m.GetKind()]
-	if !known || len(m.GetReceived()) > core.MaxWindow || len(m.GetRejections()) > core.MaxWindow {
+	if !known || len(m.GetReceived()) > core.MaxWindow || len(m.GetExceptions()) > core.MaxWindow {
 		return nil, false
 	}
 	c := &core.Control{
 		Session: m.GetSession(), Binding: m.GetBinding(), Nonce: m.GetNonce(), Number: m.GetControl(),
 		Kind: kind, Confirmed: m.GetConfirmed(), RequestedUpTo: m.GetRequestedUpTo(),
-		ViaTimeout: m.GetViaTimeout(), KeepUpTo: m.GetKeepUpTo(),
+		ViaTimeout: m.GetViaTimeout(), KeepUpTo: m.GetKeepUpTo(), Started: m.GetStarted(),
 	}
 	last := uint64(0)
 	for _, r := range m.GetReceived() {
@@ -99,8 +109,12 @@ func DecodeControl(m *wire.Control) (*core.Control, bool) {
 		last = r.GetLast()
 		c.Received = append(c.Received, core.Range{First: r.GetFirst(), Last: r.GetLast()})
 	}
-	for _, r := range m.GetRejections() {
-		c.Rejections = append(c.Rejections, core.Rejection{Sequence: r.GetSequence(), Reason: Cut(r.GetReason())})
+	for _, x := range m.GetExceptions() {
+		kind, known := exceptionKinds[x.GetKind()]
+		if !known {
+			return nil, false
+		}
+		c.Exceptions = append(c.Exceptions, core.Exception{Sequence: x.GetSequence(), Kind: kind, Reason: Cut(x.GetReason())})
 	}
 	return c, true
 }
@@ -110,15 +124,23 @@ func EncodeControl(c *core.Control) *wire.Control {
 	m := &wire.Control{
 		Session: c.Session, Binding: c.Binding, Nonce: c.Nonce, Control: c.Number,
 		Kind: wireKinds[c.Kind], Confirmed: c.Confirmed, RequestedUpTo: c.RequestedUpTo,
-		ViaTimeout: c.ViaTimeout, KeepUpTo: c.KeepUpTo,
+		ViaTimeout: c.ViaTimeout, KeepUpTo: c.KeepUpTo, Started: c.Started,
 	}
 	for _, r := range c.Received {
 		m.Received = append(m.Received, &wire.Range{First: r.First, Last: r.Last})
 	}
-	for _, r := range c.Rejections {
-		m.Rejections = append(m.Rejections, &wire.Rejection{Sequence: r.Sequence, Reason: r.Reason})
+	for _, x := range c.Exceptions {
+		m.Exceptions = append(m.Exceptions, &wire.Exception{Sequence: x.Sequence, Kind: wireExceptionKinds[x.Kind], Reason: x.Reason})
 	}
 	return m
+}
+
+// EncodeJob is the wire form of a delivery.
+func EncodeJob(d *core.Delivery) *wire.Job {
+	return &wire.Job{
+		Sequence: d.Sequence, MessageId: d.ID, Attempt: d.Attempt, Token: d.Token, Skip: d.Skip,
+		TypeUrl: d.Payload.TypeURL, Payload: d.Payload.Value,
+	}
 }
 
 // DecodeBatch drops a batch with a job that could not have been accepted.
@@ -128,11 +150,11 @@ func DecodeBatch(m *wire.Batch) ([]core.Delivery, bool) {
 	}
 	jobs := make([]core.Delivery, len(m.GetJobs()))
 	for i, j := range m.GetJobs() {
-		if j.GetSequence() == 0 || j.GetMessageId() == "" || j.GetAttempt() == 0 {
+		if j.GetSequence() == 0 || !j.GetSkip() && (j.GetMessageId() == "" || j.GetAttempt() == 0) {
 			return nil, false
 		}
 		jobs[i] = core.Delivery{
-			Sequence: j.GetSequence(), ID: j.GetMessageId(), Attempt: j.GetAttempt(),
+			Sequence: j.GetSequence(), ID: j.GetMessageId(), Attempt: j.GetAttempt(), Token: j.GetToken(), Skip: j.GetSkip(),
 			Payload: core.Payload{TypeURL: j.GetTypeUrl(), Value: j.GetPayload()},
 		}
 	}

@@ -25,6 +25,57 @@ const (
 	_ = protoimpl.EnforceVersion(protoimpl.MaxVersion - 20)
 )
 
+type Exception_Kind int32
+
+const (
+	Exception_KIND_UNSPECIFIED Exception_Kind = 0
+	// The worker refused the job, or it could not be decoded (B3).
+	Exception_KIND_REJECTED Exception_Kind = 1
+	// The job had not started when it was asked back (B4).
+	Exception_KIND_RECALLED Exception_Kind = 2
+)
+
+// Enum value maps for Exception_Kind.
+var (
+	Exception_Kind_name = map[int32]string{
+		0: "KIND_UNSPECIFIED",
+		1: "KIND_REJECTED",
+		2: "KIND_RECALLED",
+	}
+	Exception_Kind_value = map[string]int32{
+		"KIND_UNSPECIFIED": 0,
+		"KIND_REJECTED":    1,
+		"KIND_RECALLED":    2,
+	}
+)
+
+func (x Exception_Kind) Enum() *Exception_Kind {
+	p := new(Exception_Kind)
+	*p = x
+	return p
+}
+
+func (x Exception_Kind) String() string {
+	return protoimpl.X.EnumStringOf(x.Descriptor(), protoreflect.EnumNumber(x))
+}
+
+func (Exception_Kind) Descriptor() protoreflect.EnumDescriptor {
+	return file_workpull_internal_wire_wire_proto_enumTypes[0].Descriptor()
+}
+
+func (Exception_Kind) Type() protoreflect.EnumType {
+	return &file_workpull_internal_wire_wire_proto_enumTypes[0]
+}
+
+func (x Exception_Kind) Number() protoreflect.EnumNumber {
+	return protoreflect.EnumNumber(x)
+}
+
+// Deprecated: Use Exception_Kind.Descriptor instead.
+func (Exception_Kind) EnumDescriptor() ([]byte, []int) {
+	return file_workpull_internal_wire_wire_proto_rawDescGZIP(), []int{3, 0}
+}
+
 type Control_Kind int32
 
 const (
@@ -64,11 +115,11 @@ func (x Control_Kind) String() string {
 }
 
 func (Control_Kind) Descriptor() protoreflect.EnumDescriptor {
-	return file_workpull_internal_wire_wire_proto_enumTypes[0].Descriptor()
+	return file_workpull_internal_wire_wire_proto_enumTypes[1].Descriptor()
 }
 
 func (Control_Kind) Type() protoreflect.EnumType {
-	return &file_workpull_internal_wire_wire_proto_enumTypes[0]
+	return &file_workpull_internal_wire_wire_proto_enumTypes[1]
 }
 
 func (x Control_Kind) Number() protoreflect.EnumNumber {
@@ -97,7 +148,10 @@ type Register struct {
 	// A worker that leaves takes no more jobs.
 	Draining bool `protobuf:"varint,6,opt,name=draining,proto3" json:"draining,omitempty"`
 	// host:port of the worker's actor system.
-	Host          string `protobuf:"bytes,7,opt,name=host,proto3" json:"host,omitempty"`
+	Host string `protobuf:"bytes,7,opt,name=host,proto3" json:"host,omitempty"`
+	// Session of the producer that retired the worker; later ones learn it from
+	// the worker (B13).
+	RetiredBy     uint64 `protobuf:"fixed64,8,opt,name=retired_by,json=retiredBy,proto3" json:"retired_by,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -181,6 +235,13 @@ func (x *Register) GetHost() string {
 	return ""
 }
 
+func (x *Register) GetRetiredBy() uint64 {
+	if x != nil {
+		return x.RetiredBy
+	}
+	return 0
+}
+
 // RegisterAck grants a binding and no demand (rule 31).
 type RegisterAck struct {
 	state     protoimpl.MessageState `protogen:"open.v1"`
@@ -189,7 +250,9 @@ type RegisterAck struct {
 	Confirmed uint64                 `protobuf:"varint,3,opt,name=confirmed,proto3" json:"confirmed,omitempty"`
 	Nonce     uint64                 `protobuf:"varint,4,opt,name=nonce,proto3" json:"nonce,omitempty"`
 	// Lease in nanoseconds; a worker silent for longer loses its binding (B5).
-	LeaseNanos    int64 `protobuf:"varint,5,opt,name=lease_nanos,json=leaseNanos,proto3" json:"lease_nanos,omitempty"`
+	LeaseNanos int64 `protobuf:"varint,5,opt,name=lease_nanos,json=leaseNanos,proto3" json:"lease_nanos,omitempty"`
+	// The worker is retired: it is given nothing until it is released (B13).
+	Retired       bool `protobuf:"varint,6,opt,name=retired,proto3" json:"retired,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -259,6 +322,13 @@ func (x *RegisterAck) GetLeaseNanos() int64 {
 	return 0
 }
 
+func (x *RegisterAck) GetRetired() bool {
+	if x != nil {
+		return x.Retired
+	}
+	return false
+}
+
 // Range is the closed interval of sequences [first, last].
 type Range struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -312,30 +382,31 @@ func (x *Range) GetLast() uint64 {
 	return 0
 }
 
-// Rejection is a sequence that the worker did not do; a cumulative
-// confirmation does not cover it (rule 37, B3).
-type Rejection struct {
+// Exception is a sequence that the worker did not do; a cumulative
+// confirmation does not cover it (rule 37).
+type Exception struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Sequence      uint64                 `protobuf:"varint,1,opt,name=sequence,proto3" json:"sequence,omitempty"`
 	Reason        string                 `protobuf:"bytes,2,opt,name=reason,proto3" json:"reason,omitempty"`
+	Kind          Exception_Kind         `protobuf:"varint,3,opt,name=kind,proto3,enum=workpull.wire.v1.Exception_Kind" json:"kind,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
-func (x *Rejection) Reset() {
-	*x = Rejection{}
+func (x *Exception) Reset() {
+	*x = Exception{}
 	mi := &file_workpull_internal_wire_wire_proto_msgTypes[3]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
 
-func (x *Rejection) String() string {
+func (x *Exception) String() string {
 	return protoimpl.X.MessageStringOf(x)
 }
 
-func (*Rejection) ProtoMessage() {}
+func (*Exception) ProtoMessage() {}
 
-func (x *Rejection) ProtoReflect() protoreflect.Message {
+func (x *Exception) ProtoReflect() protoreflect.Message {
 	mi := &file_workpull_internal_wire_wire_proto_msgTypes[3]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
@@ -347,27 +418,34 @@ func (x *Rejection) ProtoReflect() protoreflect.Message {
 	return mi.MessageOf(x)
 }
 
-// Deprecated: Use Rejection.ProtoReflect.Descriptor instead.
-func (*Rejection) Descriptor() ([]byte, []int) {
+// Deprecated: Use Exception.ProtoReflect.Descriptor instead.
+func (*Exception) Descriptor() ([]byte, []int) {
 	return file_workpull_internal_wire_wire_proto_rawDescGZIP(), []int{3}
 }
 
-func (x *Rejection) GetSequence() uint64 {
+func (x *Exception) GetSequence() uint64 {
 	if x != nil {
 		return x.Sequence
 	}
 	return 0
 }
 
-func (x *Rejection) GetReason() string {
+func (x *Exception) GetReason() string {
 	if x != nil {
 		return x.Reason
 	}
 	return ""
 }
 
+func (x *Exception) GetKind() Exception_Kind {
+	if x != nil {
+		return x.Kind
+	}
+	return Exception_KIND_UNSPECIFIED
+}
+
 // Request replaces the granted demand; Ack only confirms. Both are Control
-// messages with a number above the last one, and repeat the rejections that
+// messages with a number above the last one, and repeat the exceptions that
 // the producer has not acknowledged.
 type Control struct {
 	state   protoimpl.MessageState `protogen:"open.v1"`
@@ -376,15 +454,17 @@ type Control struct {
 	Nonce   uint64                 `protobuf:"varint,3,opt,name=nonce,proto3" json:"nonce,omitempty"`
 	// Numbered from 1 within a binding (rule 33).
 	Control uint64 `protobuf:"varint,4,opt,name=control,proto3" json:"control,omitempty"`
-	// Every sequence up to here is done, rejections excepted.
+	// Every sequence up to here is done, exceptions excepted.
 	Confirmed     uint64       `protobuf:"varint,5,opt,name=confirmed,proto3" json:"confirmed,omitempty"`
-	Rejections    []*Rejection `protobuf:"bytes,6,rep,name=rejections,proto3" json:"rejections,omitempty"`
+	Exceptions    []*Exception `protobuf:"bytes,6,rep,name=exceptions,proto3" json:"exceptions,omitempty"`
 	Kind          Control_Kind `protobuf:"varint,7,opt,name=kind,proto3,enum=workpull.wire.v1.Control_Kind" json:"kind,omitempty"`
 	RequestedUpTo uint64       `protobuf:"varint,8,opt,name=requested_up_to,json=requestedUpTo,proto3" json:"requested_up_to,omitempty"`
 	// Asks to resend what is missing from received (rule 40).
-	ViaTimeout    bool     `protobuf:"varint,9,opt,name=via_timeout,json=viaTimeout,proto3" json:"via_timeout,omitempty"`
-	Received      []*Range `protobuf:"bytes,10,rep,name=received,proto3" json:"received,omitempty"`
-	KeepUpTo      uint64   `protobuf:"varint,11,opt,name=keep_up_to,json=keepUpTo,proto3" json:"keep_up_to,omitempty"`
+	ViaTimeout bool     `protobuf:"varint,9,opt,name=via_timeout,json=viaTimeout,proto3" json:"via_timeout,omitempty"`
+	Received   []*Range `protobuf:"bytes,10,rep,name=received,proto3" json:"received,omitempty"`
+	KeepUpTo   uint64   `protobuf:"varint,11,opt,name=keep_up_to,json=keepUpTo,proto3" json:"keep_up_to,omitempty"`
+	// Highest sequence that the worker was given or that is done (B3).
+	Started       uint64 `protobuf:"varint,12,opt,name=started,proto3" json:"started,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -454,9 +534,9 @@ func (x *Control) GetConfirmed() uint64 {
 	return 0
 }
 
-func (x *Control) GetRejections() []*Rejection {
+func (x *Control) GetExceptions() []*Exception {
 	if x != nil {
-		return x.Rejections
+		return x.Exceptions
 	}
 	return nil
 }
@@ -496,7 +576,14 @@ func (x *Control) GetKeepUpTo() uint64 {
 	return 0
 }
 
-// ControlAck acknowledges rejections and a drain.
+func (x *Control) GetStarted() uint64 {
+	if x != nil {
+		return x.Started
+	}
+	return 0
+}
+
+// ControlAck acknowledges exceptions and a drain.
 type ControlAck struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Session       uint64                 `protobuf:"fixed64,1,opt,name=session,proto3" json:"session,omitempty"`
@@ -566,7 +653,11 @@ type Job struct {
 	TypeUrl string `protobuf:"bytes,3,opt,name=type_url,json=typeUrl,proto3" json:"type_url,omitempty"`
 	Payload []byte `protobuf:"bytes,4,opt,name=payload,proto3" json:"payload,omitempty"`
 	// Counts from 1.
-	Attempt       uint32 `protobuf:"varint,5,opt,name=attempt,proto3" json:"attempt,omitempty"`
+	Attempt uint32 `protobuf:"varint,5,opt,name=attempt,proto3" json:"attempt,omitempty"`
+	// Numbers every dispatch of a session (B6).
+	Token uint64 `protobuf:"varint,6,opt,name=token,proto3" json:"token,omitempty"`
+	// There is nothing under this sequence (any more).
+	Skip          bool `protobuf:"varint,7,opt,name=skip,proto3" json:"skip,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -636,6 +727,20 @@ func (x *Job) GetAttempt() uint32 {
 	return 0
 }
 
+func (x *Job) GetToken() uint64 {
+	if x != nil {
+		return x.Token
+	}
+	return 0
+}
+
+func (x *Job) GetSkip() bool {
+	if x != nil {
+		return x.Skip
+	}
+	return false
+}
+
 // Batch carries jobs of one binding in sequence order.
 type Batch struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -697,6 +802,128 @@ func (x *Batch) GetJobs() []*Job {
 	return nil
 }
 
+// Recall asks back a job that has not started (B4).
+type Recall struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Session       uint64                 `protobuf:"fixed64,1,opt,name=session,proto3" json:"session,omitempty"`
+	Binding       uint64                 `protobuf:"fixed64,2,opt,name=binding,proto3" json:"binding,omitempty"`
+	Sequence      uint64                 `protobuf:"varint,3,opt,name=sequence,proto3" json:"sequence,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Recall) Reset() {
+	*x = Recall{}
+	mi := &file_workpull_internal_wire_wire_proto_msgTypes[8]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Recall) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Recall) ProtoMessage() {}
+
+func (x *Recall) ProtoReflect() protoreflect.Message {
+	mi := &file_workpull_internal_wire_wire_proto_msgTypes[8]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Recall.ProtoReflect.Descriptor instead.
+func (*Recall) Descriptor() ([]byte, []int) {
+	return file_workpull_internal_wire_wire_proto_rawDescGZIP(), []int{8}
+}
+
+func (x *Recall) GetSession() uint64 {
+	if x != nil {
+		return x.Session
+	}
+	return 0
+}
+
+func (x *Recall) GetBinding() uint64 {
+	if x != nil {
+		return x.Binding
+	}
+	return 0
+}
+
+func (x *Recall) GetSequence() uint64 {
+	if x != nil {
+		return x.Sequence
+	}
+	return 0
+}
+
+// Late is the confirmation of an attempt whose binding has ended (B6).
+type Late struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Session       uint64                 `protobuf:"fixed64,1,opt,name=session,proto3" json:"session,omitempty"`
+	MessageId     string                 `protobuf:"bytes,2,opt,name=message_id,json=messageId,proto3" json:"message_id,omitempty"`
+	Token         uint64                 `protobuf:"varint,3,opt,name=token,proto3" json:"token,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Late) Reset() {
+	*x = Late{}
+	mi := &file_workpull_internal_wire_wire_proto_msgTypes[9]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Late) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Late) ProtoMessage() {}
+
+func (x *Late) ProtoReflect() protoreflect.Message {
+	mi := &file_workpull_internal_wire_wire_proto_msgTypes[9]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Late.ProtoReflect.Descriptor instead.
+func (*Late) Descriptor() ([]byte, []int) {
+	return file_workpull_internal_wire_wire_proto_rawDescGZIP(), []int{9}
+}
+
+func (x *Late) GetSession() uint64 {
+	if x != nil {
+		return x.Session
+	}
+	return 0
+}
+
+func (x *Late) GetMessageId() string {
+	if x != nil {
+		return x.MessageId
+	}
+	return ""
+}
+
+func (x *Late) GetToken() uint64 {
+	if x != nil {
+		return x.Token
+	}
+	return 0
+}
+
 // Lookup asks a system's directory whether a controller lives there.
 type Lookup struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -713,7 +940,7 @@ type Lookup struct {
 
 func (x *Lookup) Reset() {
 	*x = Lookup{}
-	mi := &file_workpull_internal_wire_wire_proto_msgTypes[8]
+	mi := &file_workpull_internal_wire_wire_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -725,7 +952,7 @@ func (x *Lookup) String() string {
 func (*Lookup) ProtoMessage() {}
 
 func (x *Lookup) ProtoReflect() protoreflect.Message {
-	mi := &file_workpull_internal_wire_wire_proto_msgTypes[8]
+	mi := &file_workpull_internal_wire_wire_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -738,7 +965,7 @@ func (x *Lookup) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Lookup.ProtoReflect.Descriptor instead.
 func (*Lookup) Descriptor() ([]byte, []int) {
-	return file_workpull_internal_wire_wire_proto_rawDescGZIP(), []int{8}
+	return file_workpull_internal_wire_wire_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *Lookup) GetProducer() string {
@@ -786,7 +1013,7 @@ type LookupReply struct {
 
 func (x *LookupReply) Reset() {
 	*x = LookupReply{}
-	mi := &file_workpull_internal_wire_wire_proto_msgTypes[9]
+	mi := &file_workpull_internal_wire_wire_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -798,7 +1025,7 @@ func (x *LookupReply) String() string {
 func (*LookupReply) ProtoMessage() {}
 
 func (x *LookupReply) ProtoReflect() protoreflect.Message {
-	mi := &file_workpull_internal_wire_wire_proto_msgTypes[9]
+	mi := &file_workpull_internal_wire_wire_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -811,7 +1038,7 @@ func (x *LookupReply) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LookupReply.ProtoReflect.Descriptor instead.
 func (*LookupReply) Descriptor() ([]byte, []int) {
-	return file_workpull_internal_wire_wire_proto_rawDescGZIP(), []int{9}
+	return file_workpull_internal_wire_wire_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *LookupReply) GetAlive() bool {
@@ -860,7 +1087,7 @@ var File_workpull_internal_wire_wire_proto protoreflect.FileDescriptor
 
 const file_workpull_internal_wire_wire_proto_rawDesc = "" +
 	"\n" +
-	"!workpull/internal/wire/wire.proto\x12\x10workpull.wire.v1\"\xc6\x01\n" +
+	"!workpull/internal/wire/wire.proto\x12\x10workpull.wire.v1\"\xe5\x01\n" +
 	"\bRegister\x12\x1a\n" +
 	"\bproducer\x18\x01 \x01(\tR\bproducer\x12\x1a\n" +
 	"\bendpoint\x18\x02 \x01(\tR\bendpoint\x12\x1a\n" +
@@ -868,20 +1095,28 @@ const file_workpull_internal_wire_wire_proto_rawDesc = "" +
 	"\vincarnation\x18\x04 \x01(\tR\vincarnation\x12\x14\n" +
 	"\x05nonce\x18\x05 \x01(\x04R\x05nonce\x12\x1a\n" +
 	"\bdraining\x18\x06 \x01(\bR\bdraining\x12\x12\n" +
-	"\x04host\x18\a \x01(\tR\x04host\"\x96\x01\n" +
+	"\x04host\x18\a \x01(\tR\x04host\x12\x1d\n" +
+	"\n" +
+	"retired_by\x18\b \x01(\x06R\tretiredBy\"\xb0\x01\n" +
 	"\vRegisterAck\x12\x18\n" +
 	"\asession\x18\x01 \x01(\x06R\asession\x12\x18\n" +
 	"\abinding\x18\x02 \x01(\x06R\abinding\x12\x1c\n" +
 	"\tconfirmed\x18\x03 \x01(\x04R\tconfirmed\x12\x14\n" +
 	"\x05nonce\x18\x04 \x01(\x04R\x05nonce\x12\x1f\n" +
 	"\vlease_nanos\x18\x05 \x01(\x03R\n" +
-	"leaseNanos\"1\n" +
+	"leaseNanos\x12\x18\n" +
+	"\aretired\x18\x06 \x01(\bR\aretired\"1\n" +
 	"\x05Range\x12\x14\n" +
 	"\x05first\x18\x01 \x01(\x04R\x05first\x12\x12\n" +
-	"\x04last\x18\x02 \x01(\x04R\x04last\"?\n" +
-	"\tRejection\x12\x1a\n" +
+	"\x04last\x18\x02 \x01(\x04R\x04last\"\xb9\x01\n" +
+	"\tException\x12\x1a\n" +
 	"\bsequence\x18\x01 \x01(\x04R\bsequence\x12\x16\n" +
-	"\x06reason\x18\x02 \x01(\tR\x06reason\"\xe6\x03\n" +
+	"\x06reason\x18\x02 \x01(\tR\x06reason\x124\n" +
+	"\x04kind\x18\x03 \x01(\x0e2 .workpull.wire.v1.Exception.KindR\x04kind\"B\n" +
+	"\x04Kind\x12\x14\n" +
+	"\x10KIND_UNSPECIFIED\x10\x00\x12\x11\n" +
+	"\rKIND_REJECTED\x10\x01\x12\x11\n" +
+	"\rKIND_RECALLED\x10\x02\"\x80\x04\n" +
 	"\aControl\x12\x18\n" +
 	"\asession\x18\x01 \x01(\x06R\asession\x12\x18\n" +
 	"\abinding\x18\x02 \x01(\x06R\abinding\x12\x14\n" +
@@ -889,8 +1124,8 @@ const file_workpull_internal_wire_wire_proto_rawDesc = "" +
 	"\acontrol\x18\x04 \x01(\x04R\acontrol\x12\x1c\n" +
 	"\tconfirmed\x18\x05 \x01(\x04R\tconfirmed\x12;\n" +
 	"\n" +
-	"rejections\x18\x06 \x03(\v2\x1b.workpull.wire.v1.RejectionR\n" +
-	"rejections\x122\n" +
+	"exceptions\x18\x06 \x03(\v2\x1b.workpull.wire.v1.ExceptionR\n" +
+	"exceptions\x122\n" +
 	"\x04kind\x18\a \x01(\x0e2\x1e.workpull.wire.v1.Control.KindR\x04kind\x12&\n" +
 	"\x0frequested_up_to\x18\b \x01(\x04R\rrequestedUpTo\x12\x1f\n" +
 	"\vvia_timeout\x18\t \x01(\bR\n" +
@@ -898,7 +1133,8 @@ const file_workpull_internal_wire_wire_proto_rawDesc = "" +
 	"\breceived\x18\n" +
 	" \x03(\v2\x17.workpull.wire.v1.RangeR\breceived\x12\x1c\n" +
 	"\n" +
-	"keep_up_to\x18\v \x01(\x04R\bkeepUpTo\"L\n" +
+	"keep_up_to\x18\v \x01(\x04R\bkeepUpTo\x12\x18\n" +
+	"\astarted\x18\f \x01(\x04R\astarted\"L\n" +
 	"\x04Kind\x12\x14\n" +
 	"\x10KIND_UNSPECIFIED\x10\x00\x12\x10\n" +
 	"\fKIND_REQUEST\x10\x01\x12\f\n" +
@@ -909,18 +1145,29 @@ const file_workpull_internal_wire_wire_proto_rawDesc = "" +
 	"ControlAck\x12\x18\n" +
 	"\asession\x18\x01 \x01(\x06R\asession\x12\x18\n" +
 	"\abinding\x18\x02 \x01(\x06R\abinding\x12\x18\n" +
-	"\acontrol\x18\x03 \x01(\x04R\acontrol\"\x8f\x01\n" +
+	"\acontrol\x18\x03 \x01(\x04R\acontrol\"\xb9\x01\n" +
 	"\x03Job\x12\x1a\n" +
 	"\bsequence\x18\x01 \x01(\x04R\bsequence\x12\x1d\n" +
 	"\n" +
 	"message_id\x18\x02 \x01(\tR\tmessageId\x12\x19\n" +
 	"\btype_url\x18\x03 \x01(\tR\atypeUrl\x12\x18\n" +
 	"\apayload\x18\x04 \x01(\fR\apayload\x12\x18\n" +
-	"\aattempt\x18\x05 \x01(\rR\aattempt\"f\n" +
+	"\aattempt\x18\x05 \x01(\rR\aattempt\x12\x14\n" +
+	"\x05token\x18\x06 \x01(\x04R\x05token\x12\x12\n" +
+	"\x04skip\x18\a \x01(\bR\x04skip\"f\n" +
 	"\x05Batch\x12\x18\n" +
 	"\asession\x18\x01 \x01(\x06R\asession\x12\x18\n" +
 	"\abinding\x18\x02 \x01(\x06R\abinding\x12)\n" +
-	"\x04jobs\x18\x03 \x03(\v2\x15.workpull.wire.v1.JobR\x04jobs\"z\n" +
+	"\x04jobs\x18\x03 \x03(\v2\x15.workpull.wire.v1.JobR\x04jobs\"X\n" +
+	"\x06Recall\x12\x18\n" +
+	"\asession\x18\x01 \x01(\x06R\asession\x12\x18\n" +
+	"\abinding\x18\x02 \x01(\x06R\abinding\x12\x1a\n" +
+	"\bsequence\x18\x03 \x01(\x04R\bsequence\"U\n" +
+	"\x04Late\x12\x18\n" +
+	"\asession\x18\x01 \x01(\x06R\asession\x12\x1d\n" +
+	"\n" +
+	"message_id\x18\x02 \x01(\tR\tmessageId\x12\x14\n" +
+	"\x05token\x18\x03 \x01(\x04R\x05token\"z\n" +
 	"\x06Lookup\x12\x1a\n" +
 	"\bproducer\x18\x01 \x01(\tR\bproducer\x12\x1c\n" +
 	"\tcompanion\x18\x02 \x01(\tR\tcompanion\x12 \n" +
@@ -946,31 +1193,35 @@ func file_workpull_internal_wire_wire_proto_rawDescGZIP() []byte {
 	return file_workpull_internal_wire_wire_proto_rawDescData
 }
 
-var file_workpull_internal_wire_wire_proto_enumTypes = make([]protoimpl.EnumInfo, 1)
-var file_workpull_internal_wire_wire_proto_msgTypes = make([]protoimpl.MessageInfo, 10)
+var file_workpull_internal_wire_wire_proto_enumTypes = make([]protoimpl.EnumInfo, 2)
+var file_workpull_internal_wire_wire_proto_msgTypes = make([]protoimpl.MessageInfo, 12)
 var file_workpull_internal_wire_wire_proto_goTypes = []any{
-	(Control_Kind)(0),   // 0: workpull.wire.v1.Control.Kind
-	(*Register)(nil),    // 1: workpull.wire.v1.Register
-	(*RegisterAck)(nil), // 2: workpull.wire.v1.RegisterAck
-	(*Range)(nil),       // 3: workpull.wire.v1.Range
-	(*Rejection)(nil),   // 4: workpull.wire.v1.Rejection
-	(*Control)(nil),     // 5: workpull.wire.v1.Control
-	(*ControlAck)(nil),  // 6: workpull.wire.v1.ControlAck
-	(*Job)(nil),         // 7: workpull.wire.v1.Job
-	(*Batch)(nil),       // 8: workpull.wire.v1.Batch
-	(*Lookup)(nil),      // 9: workpull.wire.v1.Lookup
-	(*LookupReply)(nil), // 10: workpull.wire.v1.LookupReply
+	(Exception_Kind)(0), // 0: workpull.wire.v1.Exception.Kind
+	(Control_Kind)(0),   // 1: workpull.wire.v1.Control.Kind
+	(*Register)(nil),    // 2: workpull.wire.v1.Register
+	(*RegisterAck)(nil), // 3: workpull.wire.v1.RegisterAck
+	(*Range)(nil),       // 4: workpull.wire.v1.Range
+	(*Exception)(nil),   // 5: workpull.wire.v1.Exception
+	(*Control)(nil),     // 6: workpull.wire.v1.Control
+	(*ControlAck)(nil),  // 7: workpull.wire.v1.ControlAck
+	(*Job)(nil),         // 8: workpull.wire.v1.Job
+	(*Batch)(nil),       // 9: workpull.wire.v1.Batch
+	(*Recall)(nil),      // 10: workpull.wire.v1.Recall
+	(*Late)(nil),        // 11: workpull.wire.v1.Late
+	(*Lookup)(nil),      // 12: workpull.wire.v1.Lookup
+	(*LookupReply)(nil), // 13: workpull.wire.v1.LookupReply
 }
 var file_workpull_internal_wire_wire_proto_depIdxs = []int32{
-	4, // 0: workpull.wire.v1.Control.rejections:type_name -> workpull.wire.v1.Rejection
-	0, // 1: workpull.wire.v1.Control.kind:type_name -> workpull.wire.v1.Control.Kind
-	3, // 2: workpull.wire.v1.Control.received:type_name -> workpull.wire.v1.Range
-	7, // 3: workpull.wire.v1.Batch.jobs:type_name -> workpull.wire.v1.Job
-	4, // [4:4] is the sub-list for method output_type
-	4, // [4:4] is the sub-list for method input_type
-	4, // [4:4] is the sub-list for extension type_name
-	4, // [4:4] is the sub-list for extension extendee
-	0, // [0:4] is the sub-list for field type_name
+	0, // 0: workpull.wire.v1.Exception.kind:type_name -> workpull.wire.v1.Exception.Kind
+	5, // 1: workpull.wire.v1.Control.exceptions:type_name -> workpull.wire.v1.Exception
+	1, // 2: workpull.wire.v1.Control.kind:type_name -> workpull.wire.v1.Control.Kind
+	4, // 3: workpull.wire.v1.Control.received:type_name -> workpull.wire.v1.Range
+	8, // 4: workpull.wire.v1.Batch.jobs:type_name -> workpull.wire.v1.Job
+	5, // [5:5] is the sub-list for method output_type
+	5, // [5:5] is the sub-list for method input_type
+	5, // [5:5] is the sub-list for extension type_name
+	5, // [5:5] is the sub-list for extension extendee
+	0, // [0:5] is the sub-list for field type_name
 }
 
 func init() { file_workpull_internal_wire_wire_proto_init() }
@@ -983,8 +1234,8 @@ func file_workpull_internal_wire_wire_proto_init() {
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_workpull_internal_wire_wire_proto_rawDesc), len(file_workpull_internal_wire_wire_proto_rawDesc)),
-			NumEnums:      1,
-			NumMessages:   10,
+			NumEnums:      2,
+			NumMessages:   12,
 			NumExtensions: 0,
 			NumServices:   0,
 		},
