@@ -24,7 +24,7 @@ func carry[M proto.Message](t testing.TB, m M) M {
 }
 
 func TestTheWireKeepsEverything(t *testing.T) {
-	r := core.Registration{Producer: "p", Endpoint: "e", Identity: "i", Incarnation: "n", Nonce: 7, Draining: true, Host: "h:1"}
+	r := core.Registration{Producer: "p", Endpoint: "e", Identity: "i", Incarnation: "n", Nonce: 7, Draining: true, Host: "h:1", RetiredBy: 9}
 	decoded, ok := DecodeRegister(carry(t, EncodeRegister(&r)))
 	require.True(t, ok)
 	require.Empty(t, cmp.Diff(r, decoded))
@@ -32,7 +32,8 @@ func TestTheWireKeepsEverything(t *testing.T) {
 	for _, c := range []*core.Control{
 		{Session: math.MaxUint64, Binding: 2, Nonce: 3, Number: 4, Kind: core.Request, Confirmed: 5, RequestedUpTo: 6, ViaTimeout: true,
 			Received: []core.Range{{First: 7, Last: 7}, {First: 9, Last: 12}}},
-		{Session: 1, Binding: 2, Nonce: 3, Number: 4, Kind: core.Ack, Confirmed: 5, Rejections: []core.Rejection{{Sequence: 3, Reason: "no"}}},
+		{Session: 1, Binding: 2, Nonce: 3, Number: 4, Kind: core.Ack, Confirmed: 5, Started: 6,
+			Exceptions: []core.Exception{{Sequence: 3, Kind: core.Rejected, Reason: "no"}, {Sequence: 8, Kind: core.Recalled}}},
 		{Session: 1, Binding: 2, Nonce: 3, Number: 4, Kind: core.Drain, Confirmed: 5, KeepUpTo: 6},
 	} {
 		decoded, ok := DecodeControl(carry(t, EncodeControl(c)))
@@ -40,7 +41,17 @@ func TestTheWireKeepsEverything(t *testing.T) {
 		require.Empty(t, cmp.Diff(c, decoded))
 	}
 
-	ack := carry(t, EncodeRegisterAck(&core.Effect{Session: 1, Binding: 2, Confirmed: 3, Nonce: 4, Lease: 5 * time.Second}))
+	for _, d := range []core.Delivery{
+		{Sequence: 3, ID: "a", Attempt: 2, Token: 9, Payload: core.Payload{TypeURL: "x", Value: []byte("y")}},
+		{Sequence: 4, Skip: true},
+	} {
+		jobs, ok := DecodeBatch(carry(t, &wire.Batch{Jobs: []*wire.Job{EncodeJob(&d)}}))
+		require.True(t, ok)
+		require.Empty(t, cmp.Diff([]core.Delivery{d}, jobs))
+	}
+
+	ack := carry(t, EncodeRegisterAck(&core.Effect{Session: 1, Binding: 2, Confirmed: 3, Nonce: 4, Lease: 5 * time.Second, Retired: true}))
+	require.True(t, ack.GetRetired())
 	require.Equal(t, 5*time.Second, DecodeLease(ack))
 	require.EqualValues(t, 4, ack.GetNonce())
 	for _, nonsense := range []int64{0, -1, math.MinInt64, int64(time.Millisecond)} {
@@ -114,7 +125,7 @@ func FuzzRegister(f *testing.F) {
 
 func FuzzControl(f *testing.F) {
 	seed(f, &wire.Control{Session: 1, Binding: 1, Nonce: 1, Control: 1, Kind: wire.Control_KIND_REQUEST, RequestedUpTo: 10, ViaTimeout: true,
-		Received: []*wire.Range{{First: 1, Last: 2}}, Rejections: []*wire.Rejection{{Sequence: 1, Reason: "x"}}})
+		Received: []*wire.Range{{First: 1, Last: 2}}, Exceptions: []*wire.Exception{{Sequence: 1, Kind: wire.Exception_KIND_REJECTED, Reason: "x"}}})
 	f.Fuzz(func(t *testing.T, data []byte) {
 		m := new(wire.Control)
 		if proto.Unmarshal(data, m) != nil {
@@ -152,7 +163,7 @@ func FuzzBatch(f *testing.F) {
 		require.NoError(t, err)
 		c.Start(0)
 		c.Resolved(0, "peer")
-		c.RegisterAck(0, "peer", 1, 1, 0, 1, time.Second)
+		c.RegisterAck(0, "peer", 1, 1, 0, 1, time.Second, false)
 		c.Batch(0, "peer", 1, 1, jobs)
 		require.LessOrEqual(t, c.Status().Buffered, 10, "rule 78")
 	})
