@@ -20,7 +20,7 @@ import (
 
 const (
 	systemName = "workpull-test"
-	patience   = 10 * time.Second // of Eventually; nothing here takes that long
+	patience   = 30 * time.Second // of Eventually; nothing here takes that long
 	glance     = 5 * time.Millisecond
 )
 
