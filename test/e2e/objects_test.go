@@ -24,7 +24,7 @@ const (
 )
 
 // drain is the time that the suite's workers get to finish a job.
-const drain = 60 * time.Second
+const drain = 25 * time.Second
 
 // producer is a Producer with the stock intake.
 func (w *world) producer(name string, change ...func(*v1alpha1.Producer)) *v1alpha1.Producer {
@@ -120,6 +120,7 @@ func workerEnv(p *v1alpha1.WorkerPool, name, value string) {
 // start creates a Producer and its pools and waits until all are available.
 func (w *world) start(p *v1alpha1.Producer, pools ...*v1alpha1.WorkerPool) intake {
 	w.Helper()
+	begun := time.Now()
 	w.create(p)
 	slots := 0
 	for _, pool := range pools {
@@ -132,6 +133,7 @@ func (w *world) start(p *v1alpha1.Producer, pools ...*v1alpha1.WorkerPool) intak
 		w.awaitPool(pool.Name, time.Minute)
 	}
 	in.awaitWorkers(20*time.Second, slots)
+	w.Logf("producer and %d workers work after %.1f s", slots, time.Since(begun).Seconds())
 	return in
 }
 

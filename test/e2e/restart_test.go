@@ -98,7 +98,7 @@ func TestRestartedOperatorTouchesNothing(t *testing.T) {
 		t.Fatalf("want one pod of the operator, got %d", len(pods))
 	}
 	killed := w.kill(&pods[0], "SIGKILL")
-	ids := in.submitMany("meanwhile", 20, work{}) // half of them wait behind the busy one
+	ids := in.submitMany("meanwhile", 20, work{})
 
 	w.kubectl("scale", "workerpool/workers", "--replicas=3")
 	w.awaitPool("workers", time.Minute)

@@ -4,7 +4,6 @@ package e2e
 
 import (
 	"context"
-	"fmt"
 	"testing"
 	"time"
 
@@ -35,16 +34,14 @@ func TestUninstall(t *testing.T) {
 		uninstallChart(objects.ctx, t)
 
 		// Without the operator, deleted objects take their pods along.
-		objects.must(env.api.DeleteAllOf(objects.ctx, &v1alpha1.WorkerPool{}, client.InNamespace(objects.ns)), "delete the pools")
-		objects.must(env.api.DeleteAllOf(objects.ctx, &v1alpha1.Producer{}, client.InNamespace(objects.ns)), "delete the producers")
-		objects.awaitNoPods()
+		objects.deleteObjects()
 		namespace.deleteNamespace()
 
 		// The next operator finds nothing to do.
 		from := objects.history.mark()
 		needOperator(t)
 		again := newWorld(t, "again", 2*time.Minute)
-		again.busy()
+		again.start(again.producer("jobs"), again.pool("workers", "jobs", 1))
 		if events := objects.history.after(objects, from); len(events) != 0 {
 			t.Errorf("after the operator came back: %d changes of pods in a namespace without objects, want none", len(events))
 		}
@@ -72,20 +69,6 @@ func (w *world) busy() {
 	in := w.start(w.producer("jobs"), w.pool("workers", "jobs", 2), w.pool("members", "jobs", 1, asMembers))
 	in.submit("busy", work{Sleep: "3s"})
 	w.awaitRun(10*time.Second, "busy", 1)
-}
-
-func (w *world) awaitNoPods() {
-	w.Helper()
-	w.eventually(namespaceLimit, "no pod left in "+w.ns, func() error {
-		var list corev1.PodList
-		if err := env.api.List(w.ctx, &list, client.InNamespace(w.ns)); err != nil {
-			return err
-		}
-		if len(list.Items) > 0 {
-			return fmt.Errorf("%d are left, among them %s", len(list.Items), list.Items[0].Name)
-		}
-		return nil
-	})
 }
 
 // deleteCRDs deletes the CRDs, which the charts keep, and all objects with them.
@@ -127,7 +110,7 @@ func TestInstallByKustomize(t *testing.T) {
 	if _, err := env.kubectl(ctx, "delete", "-k", dir, "--timeout=90s"); err != nil {
 		t.Errorf("uninstall: %v", err)
 	}
-	w.awaitNoPods()
+	w.deleteObjects()
 	if err := namespaceGone(ctx, operatorNamespace); err != nil {
 		t.Errorf("namespace %s does not go away: %v", operatorNamespace, err)
 	}

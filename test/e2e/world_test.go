@@ -15,8 +15,11 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/workpull/operator/api/v1alpha1"
 )
 
 // world is what one test works in: a namespace of its own, a deadline, and a
@@ -65,7 +68,38 @@ func (w *world) close() {
 	}
 	w.ctx = ctx
 	w.releaseAll()
+	w.deleteObjects()
 	w.deleteNamespace()
+}
+
+// deleteObjects deletes pools and producers and waits until their pods are
+// gone. A namespace that is deleted with pods in it is looked at again only
+// after half of their grace period.
+func (w *world) deleteObjects() {
+	w.Helper()
+	start := time.Now()
+	for _, kind := range []client.Object{&v1alpha1.WorkerPool{}, &v1alpha1.Producer{}} {
+		err := env.api.DeleteAllOf(w.ctx, kind, client.InNamespace(w.ns))
+		if err != nil && !apierrors.IsNotFound(err) && !meta.IsNoMatchError(err) { // the kind may be uninstalled
+			w.Errorf("delete the objects in %s: %v", w.ns, err)
+		}
+	}
+	err := await(w.ctx, namespaceLimit, func() error {
+		var list corev1.PodList
+		if err := env.api.List(w.ctx, &list, client.InNamespace(w.ns)); err != nil {
+			return err
+		}
+		if len(list.Items) > 0 {
+			return fmt.Errorf("%d are left, among them %s", len(list.Items), list.Items[0].Name)
+		}
+		return nil
+	})
+	if err != nil {
+		w.Errorf("the pods of %s do not go away with their owners: %v", w.ns, err)
+		dump(context.Background(), w.T, w.ns, w.history)
+		return
+	}
+	w.Logf("all pods of %s are gone %.1f s after their owners", w.ns, time.Since(start).Seconds())
 }
 
 // deleteNamespace deletes the namespace and waits until it is gone.
@@ -76,10 +110,13 @@ func (w *world) deleteNamespace() {
 		w.Errorf("delete namespace %s: %v", w.ns, err)
 		return
 	}
+	start := time.Now()
 	if err := namespaceGone(w.ctx, w.ns); err != nil {
 		w.Errorf("namespace %s does not go away: %v", w.ns, err)
 		dump(context.Background(), w.T, w.ns, w.history)
+		return
 	}
+	w.Logf("namespace %s is gone after %.1f s", w.ns, time.Since(start).Seconds())
 }
 
 // namespaceGone waits for the end of a namespace that is being deleted.
