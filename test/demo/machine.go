@@ -10,6 +10,7 @@ import (
 	"strings"
 	"time"
 
+	"golang.org/x/sync/errgroup"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/tools/clientcmd"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -32,15 +33,15 @@ func (m *machine) prepare(ctx context.Context) error {
 	if err := m.buildTool(ctx); err != nil {
 		return err
 	}
-	// Both are long when nothing is cached yet, so they run one after the
-	// other: each uses all processors.
-	if err := m.step(ctx, "build the images", m.run(ctx, m.root, "make", "images")); err != nil {
-		return err
-	}
-	if err := m.step(ctx, "build Kubernetes, where the cache lacks it", m.ask(ctx, "build")); err != nil {
-		return err
-	}
-	if err := m.step(ctx, fmt.Sprintf("bring up a cluster of %d nodes", m.nodes), m.ask(ctx, "up", "--nodes", fmt.Sprint(m.nodes))); err != nil {
+	group, building := errgroup.WithContext(ctx)
+	group.Go(func() error { return m.step(building, "build the images", m.run(building, m.root, "make", "images")) })
+	group.Go(func() error {
+		if err := m.step(building, "build Kubernetes, where the cache lacks it", m.ask(building, "build")); err != nil {
+			return err
+		}
+		return m.step(building, fmt.Sprintf("bring up a cluster of %d nodes", m.nodes), m.ask(building, "up", "--nodes", fmt.Sprint(m.nodes)))
+	})
+	if err := group.Wait(); err != nil {
 		return err
 	}
 	archives := []string{"load-image"}
