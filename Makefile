@@ -134,6 +134,22 @@ test: test-setup ## Unit tests, transcripts, and controllers against a real API 
 	cd test/cluster && go test ./...
 	cd tools && go test ./...
 
+.PHONY: conformance
+conformance: ## Run the pattern's tests and write docs/conformance.md
+	go run ./workpull/internal/conformance
+
+.PHONY: verify-conformance
+verify-conformance: ## Fail when a rule has no test, a test fails, or docs/conformance.md is another
+	go run ./workpull/internal/conformance -check
+
+.PHONY: mutants
+mutants: ## Break the controllers in one place at a time; a test has to notice each
+	go run ./workpull/internal/mutants
+
+.PHONY: soak
+soak: ## Simulate for as long as told: make soak SEEDS=100000
+	go test -count 1 -timeout 0 ./workpull/internal/sim -run TestSeeds -v -args -first $(or $(FIRST),1000) -seeds $(or $(SEEDS),20000)
+
 .PHONY: test-setup
 test-setup: $(HELM) $(KUSTOMIZE)
 	@if ! command -v gcc > /dev/null; then \
