@@ -47,13 +47,14 @@ func TestCheckOfAResult(t *testing.T) {
 }
 
 func TestFlagsAreChecked(t *testing.T) {
-	good := options{cluster: own, nodes: 2, jobs: 500, timeout: time.Minute}
+	good := options{cluster: own, nodes: 2, jobs: 500, timeout: time.Minute, helm: os.Args[0]}
 	require.NoError(t, good.check())
 	for want, change := range map[string]func(*options){
 		`--cluster is "other": want own or existing`: func(o *options) { o.cluster = "other" },
 		`--nodes is 0: want at least 1`:              func(o *options) { o.nodes = 0 },
 		`--jobs is 3: want at least 20`:              func(o *options) { o.jobs = 3 },
 		`--timeout is 0s: want more than 0`:          func(o *options) { o.timeout = 0 },
+		`--helm is "/no/helm": want the helm binary`: func(o *options) { o.helm = "/no/helm" },
 	} {
 		bad := good
 		change(&bad)

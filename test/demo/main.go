@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"os/exec"
 	"os/signal"
 	"syscall"
 	"time"
@@ -92,6 +93,9 @@ func (o *options) check() error {
 		return fmt.Errorf("--jobs is %d: want at least 20, so that workers are busy when they are killed", o.jobs)
 	case o.timeout <= 0:
 		return fmt.Errorf("--timeout is %s: want more than 0", o.timeout)
+	}
+	if _, err := exec.LookPath(o.helm); err != nil {
+		return fmt.Errorf("--helm is %q: want the helm binary (make helm builds it): %w", o.helm, err)
 	}
 	return nil
 }
