@@ -155,9 +155,9 @@ func TestAKilledWorkerProcessLosesNothing(t *testing.T) {
 	spawnWorker(t, home, "survivor", &worker{ledger: l})
 	require.Eventually(t, func() bool { return len(inspectProducer(t, producer).Workers) == 2 }, patience, glance)
 
+	killed := time.Now()
 	require.NoError(t, victim.cmd.Process.Kill())
 	_ = victim.cmd.Wait() // the kernel has closed its sockets
-	killed := time.Now()
 	require.NoError(t, workpull.PeerLost(context.Background(), home, "127.0.0.1", victim.port))
 	require.Eventually(t, func() bool { return l.ran("job-0") == 1 }, patience, time.Millisecond)
 	took := time.Since(killed)
