@@ -4,6 +4,7 @@ package e2e
 
 import (
 	"fmt"
+	"slices"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -107,13 +108,8 @@ func workerEnv(p *v1alpha1.WorkerPool, name, value string) {
 		if c.Name != podenv.WorkerContainer {
 			continue
 		}
-		kept := c.Env[:0:0]
-		for _, e := range c.Env {
-			if e.Name != name {
-				kept = append(kept, e)
-			}
-		}
-		c.Env = append(kept, corev1.EnvVar{Name: name, Value: value})
+		c.Env = slices.DeleteFunc(c.Env, func(e corev1.EnvVar) bool { return e.Name == name })
+		c.Env = append(c.Env, corev1.EnvVar{Name: name, Value: value})
 	}
 }
 

@@ -212,5 +212,3 @@ func (w *world) kubectl(args ...string) string {
 	w.must(err, "run kubectl")
 	return out
 }
-
-func since(ns int64) time.Duration { return time.Since(time.Unix(0, ns)) }
