@@ -271,13 +271,6 @@ func (l *ledger) unfinished() int {
 	return l.open - l.queue.Len() - len(l.offers)
 }
 
-// handshaking counts jobs that are not accepted yet.
-func (l *ledger) handshaking() int {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.queue.Len() + len(l.offers)
-}
-
 // losses counts jobs that were accepted and then lost by a restart of the
 // controller.
 func (l *ledger) losses() uint64 {

@@ -379,8 +379,8 @@ func TestDrainTimeoutIsExact(t *testing.T) {
 	select {
 	case <-interrupted:
 		t.Fatal("interrupted before the time-out")
-	case <-ended:
-		t.Fatal("ended before the time-out")
+	case err := <-ended:
+		t.Fatalf("ended before the time-out: %v", err)
 	case <-time.After(100 * time.Millisecond):
 	}
 	clock.Step(time.Nanosecond)

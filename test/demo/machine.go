@@ -144,4 +144,4 @@ func (m *machine) connect(ctx context.Context) (*world, error) {
 }
 
 // isOwn tells whether the cluster is one that the demonstration brings up.
-func (m *machine) isOwn() bool { return m.options.cluster == own }
+func (m *machine) isOwn() bool { return m.cluster == own }
