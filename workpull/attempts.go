@@ -24,10 +24,11 @@ type DeadLetter struct {
 	MessageID string
 	// StoreSequence is the number that Stored carried.
 	StoreSequence uint64
-	// Interruptions counts attempts that were cut short by a lost node or a
-	// worker that had to leave; they were not charged.
-	Interruptions int
-	History       []FailedAttempt
+	// Attempts counts those that were charged, Interruptions those that were
+	// cut short by a lost node or a worker that had to leave.
+	Attempts, Interruptions int
+	// History has the last 32 charged attempts.
+	History []FailedAttempt
 	// TypeURL and Payload are the job as it was produced. Payload must not be
 	// changed.
 	TypeURL string
@@ -47,7 +48,7 @@ func (n *node) history(failures []core.Failure) []FailedAttempt {
 
 func (n *node) deadLetter(j *core.Job) DeadLetter {
 	return DeadLetter{
-		MessageID: j.ID, StoreSequence: j.StoreSequence, Interruptions: int(j.Interruptions),
+		MessageID: j.ID, StoreSequence: j.StoreSequence, Attempts: int(j.Attempt - 1), Interruptions: int(j.Interruptions),
 		History: n.history(j.Failures), TypeURL: j.Payload.TypeURL, Payload: j.Payload.Value,
 	}
 }
@@ -59,7 +60,7 @@ func (n *node) bury(e *endpoint, j *core.Job) {
 	if len(letter.History) > 0 {
 		last = letter.History[len(letter.History)-1].Reason
 	}
-	n.system.Logger().Warnf("%s: job %s is a dead letter after %d attempts: %s", e.spec.name, j.ID, len(letter.History), last)
+	n.system.Logger().Warnf("%s: job %s is a dead letter after %d attempts: %s", e.spec.name, j.ID, letter.Attempts, last)
 	n.events.bury(DeadLettered{endpoint: e.spec.name, job: letter})
 }
 

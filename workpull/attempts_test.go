@@ -109,6 +109,7 @@ func TestDeadLetters(t *testing.T) {
 	require.Equal(t, "dispatcher", dead.Endpoint())
 	require.Equal(t, "job-0", dead.Job().MessageID)
 	require.Len(t, dead.Job().History, 2)
+	require.Equal(t, 2, dead.Job().Attempts)
 	require.Equal(t, "no such printer", dead.Job().History[1].Reason)
 
 	letters, err := workpull.DeadLetters(ctx, pid, 10)

@@ -15,6 +15,10 @@ import (
 // alone. One death alone says little, and going alone costs throughput.
 const deathsBeforeSolo = 2
 
+// maxHistory is how many failures, and how many attempts without an outcome, a
+// job remembers.
+const maxHistory = 32
+
 // line is where a job waits.
 func (p *Producer) line(j *Job) *pool {
 	if j.solo {
@@ -50,7 +54,7 @@ func (p *Producer) judge(now time.Duration, b *binding, why Reason) {
 		j.binding = nil
 		p.requeued++
 		if why != ReasonIllegal { // it may run on there, and then its confirmation counts (B6)
-			j.past = append(j.past, attempt{token: j.token, peer: b.peer})
+			j.past = keepLast(append(j.past, attempt{token: j.token, peer: b.peer}))
 		}
 		ran := sequence <= b.started
 		switch {
@@ -92,12 +96,23 @@ func (p *Producer) handBack(b *binding, keep uint64) {
 }
 
 func (p *Producer) charge(now time.Duration, j *Job, worker, reason string) {
-	j.Failures = append(j.Failures, Failure{Attempt: j.Attempt, Worker: worker, At: now, Reason: reason})
+	j.Failures = keepLast(append(j.Failures, Failure{Attempt: j.Attempt, Worker: worker, At: now, Reason: reason}))
 	j.Attempt++
 }
 
+// charged is how many attempts were charged.
+func (j *Job) charged() int { return int(j.Attempt - 1) }
+
+// keepLast bounds what a job that is tried without end takes of memory.
+func keepLast[T any](list []T) []T {
+	if len(list) > maxHistory {
+		return append(list[:0], list[len(list)-maxHistory:]...)
+	}
+	return list
+}
+
 func (p *Producer) exhausted(j *Job) bool {
-	return p.cfg.MaxAttempts > 0 && len(j.Failures) >= p.cfg.MaxAttempts
+	return p.cfg.MaxAttempts > 0 && j.charged() >= p.cfg.MaxAttempts
 }
 
 // retry lets a charged job wait for its backoff. Then it joins the pool at its
@@ -107,7 +122,7 @@ func (p *Producer) retry(now time.Duration, j *Job) {
 		p.bury(j)
 		return
 	}
-	j.due = now + p.backoff(len(j.Failures))
+	j.due = now + p.backoff(j.charged())
 	j.state = jobDelayed
 	heap.Push(&p.delayed, j)
 }

@@ -53,7 +53,7 @@ type Job struct {
 	// Interruptions counts attempts that were cut short by what is not the
 	// job's fault: a lost node, a worker that had to leave.
 	Interruptions uint32
-	// Failures are the charged attempts.
+	// Failures are the charged attempts, the last maxHistory of them.
 	Failures []Failure
 	Payload  Payload
 
@@ -61,7 +61,7 @@ type Job struct {
 	binding    *binding  // while dispatched
 	sequence   uint64    // while dispatched
 	token      uint64    // of the last attempt
-	past       []attempt // attempts that may still confirm (B6)
+	past       []attempt // attempts that may still confirm, the last maxHistory (B6)
 	deaths     int       // workers that died while they held it
 	solo       bool      // goes to a worker that holds nothing else
 	due        time.Duration

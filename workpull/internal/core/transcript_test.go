@@ -193,6 +193,20 @@ func (s *producerScript) run(t *testing.T, d *datadriven.TestData) string {
 			return "not held"
 		}
 		return fmt.Sprintf("%+v", state)
+	case "reject-many":
+		w := s.worker(a)
+		for sequence := uint64(1); sequence <= a.num("times", 1); sequence++ {
+			w.control++
+			s.p.Control(s.now, Peer(a.first()), &Control{
+				Session: s.p.session, Binding: w.binding, Nonce: w.reg.Nonce, Number: w.control, Kind: Request,
+				Confirmed: sequence, RequestedUpTo: sequence + 10, Exceptions: []Exception{{Sequence: sequence, Kind: Rejected, Reason: "bad"}},
+			})
+			s.now += s.p.cfg.RetryInterval
+			s.p.Tick(s.now, s.p.generation)
+		}
+		s.p.Take()
+		state, _ := s.p.Explain(a.str("id", ""))
+		return fmt.Sprintf("attempt=%d remembered=%d first=%d", state.Attempt, len(state.Failures), state.Failures[0].Attempt)
 	case "redrive":
 		if !s.p.Redrive(s.now, a.first()) {
 			return "no such dead letter"

@@ -74,7 +74,7 @@ var mutants = []mutant{
 	{"B3", "a job that never started is charged", "attempts.go", "ran := sequence <= b.started", "ran := sequence <= b.started || sequence > 0"},
 	{"B3", "a lost node is the job's fault", "attempts.go", "died := (why == ReasonGone ||", "died := (why == ReasonGone || why == ReasonLease ||"},
 	{"B3", "a rejected job goes to the pool's head", "producer.go", "\t\tp.enqueue(heap.Pop(&p.delayed).(*Job))\n", "\t\tp.putBack(heap.Pop(&p.delayed).(*Job))\n"},
-	{"B3", "one attempt too many", "attempts.go", "len(j.Failures) >= p.cfg.MaxAttempts", "len(j.Failures) > p.cfg.MaxAttempts"},
+	{"B3", "one attempt too many", "attempts.go", "j.charged() >= p.cfg.MaxAttempts", "j.charged() > p.cfg.MaxAttempts"},
 	{"B3", "a suspect has company", "attempts.go", "\t\tb.alone = true\n", ""},
 	{"B3", "a worker that was emptied for a suspect stays empty", "attempts.go", "\tfor p.reserved > p.solos.length {", "\tfor false {"},
 	{"B4", "a recalled job is forgotten", "recall.go", "\tp.putBack(j)\n", ""},
