@@ -7,15 +7,14 @@ import (
 
 	"github.com/stretchr/testify/require"
 	"github.com/tochemey/goakt/v3/actor"
+	"github.com/tochemey/goakt/v3/passivation"
 
 	"github.com/workpull/operator/workpull"
 )
 
 func TestRefusedOptions(t *testing.T) { // rules 1, 73, 89
 	system := startSystem(t)
-	producer := func(o ...workpull.ProducerOption) workpull.SpawnOption {
-		return workpull.AsReliableWorkPullingProducer(o...)
-	}
+	producer := workpull.AsReliableWorkPullingProducer
 	worker := func(o ...workpull.WorkerOption) workpull.SpawnOption {
 		return workpull.AsReliableWorkPullingWorker("dispatcher", o...)
 	}
@@ -44,7 +43,7 @@ func TestRefusedOptions(t *testing.T) { // rules 1, 73, 89
 		"two roles":                {[]workpull.SpawnOption{producer(), worker()}, "endpoint", nil},
 		"no role":                  {nil, "endpoint", nil},
 		"a nil option":             {[]workpull.SpawnOption{nil}, "option", nil},
-		"passivation":              {[]workpull.SpawnOption{producer(), workpull.WithActorOptions(actor.WithPassivateAfter(time.Minute))}, "WithActorOptions", workpull.ErrPassivationRefused},
+		"passivation":              {[]workpull.SpawnOption{producer(), workpull.WithActorOptions(actor.WithPassivationStrategy(passivation.NewTimeBasedStrategy(time.Minute)))}, "WithActorOptions", workpull.ErrPassivationRefused},
 	} {
 		t.Run(name, func(t *testing.T) {
 			pid, err := workpull.Spawn(context.Background(), system, "refused", &worker1{}, c.options...)

@@ -86,10 +86,7 @@ func namesIn(text string) []string {
 			}
 		}
 	}
-	for _, m := range extension.FindAllString(text, -1) {
-		out = append(out, m)
-	}
-	return out
+	return append(out, extension.FindAllString(text, -1)...)
 }
 
 // scan maps each rule to the tests that name it, as package/Test names.

@@ -66,7 +66,6 @@ type worker struct {
 	reg      core.Registration
 	consumer *core.Consumer
 	alive    bool
-	drained  bool
 	cutUntil time.Duration // silent: nothing comes or goes
 	run      uint64        // number of the delivery in the handler, 0 when idle
 	running  core.Delivery
