@@ -1,6 +1,7 @@
 package main
 
 import (
+	"errors"
 	"bytes"
 	"os"
 	"path/filepath"
@@ -63,7 +64,7 @@ func TestKubectlGetsItsArgumentsAndStatus(t *testing.T) {
 	if want := filepath.Join(dir, "pki", "admin.kubeconfig") + " get --name x -o wide\n"; out != want {
 		t.Errorf("kubectl ran as %q, want %q", out, want)
 	}
-	if err != commandError(7) {
+	if !errors.Is(err, commandError(7)) {
 		t.Errorf("got %v, want kubectl's status", err)
 	}
 }

@@ -189,7 +189,8 @@ func (c Cluster) Node(n int) box.Spec {
 	}
 }
 
-// ImportCommand, run in a node's box, imports the image archive named after it (- for standard input).
+// ImportCommand imports the image archive that is named after it (- for standard
+// input), when it is run in a node's box.
 func ImportCommand() []string {
 	return []string{"ctr", "--address", containerdSocket, "--namespace", "k8s.io", "images", "import"}
 }
