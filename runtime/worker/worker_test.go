@@ -333,17 +333,19 @@ func TestDrain(t *testing.T) {
 	}
 	<-begun
 	f.eventually("two wait behind the first", func() bool { return f.status().InFlight == 3 })
+	// The other comes after the farewell: an idle one would have what waits
+	// behind a recalled.
+	ended := make(chan error, 1)
+	go func() { ended <- stop() }()
+	f.eventually("what has not started is handed back", func() bool { s := f.status(); return s.InFlight == 1 && s.Waiting == 2 })
+	code, body := ready(environment)
+	require.Equal(t, 503, code)
+	require.Equal(t, "draining\n", body)
 	f.run(func(_ context.Context, job *worker.Job) error {
 		second.note(job)
 		return nil
 	}, f.worker(map[string]string{podenv.PodUID: "other"}))
-
-	ended := make(chan error, 1)
-	go func() { ended <- stop() }()
 	f.eventually("the others are done elsewhere while a runs", func() bool { return f.status().Confirmed == 2 })
-	code, body := ready(environment)
-	require.Equal(t, 503, code)
-	require.Equal(t, "draining\n", body)
 	require.Empty(t, ended, "a still runs")
 	close(release)
 	require.NoError(t, <-ended)
