@@ -183,7 +183,7 @@ func TestIdentitiesNotNamesTellWorkersApart(t *testing.T) {
 	firstHost := host()
 	attach("uid-1")
 	require.Never(t, func() bool { return len(identities()) != 2 || host() != firstHost }, 300*time.Millisecond, 10*time.Millisecond)
-	require.NoError(t, first.Stop(context.Background()))
+	require.NoError(t, workpull.Stop(context.Background(), first))
 	require.Eventually(t, func() bool {
 		workers := inspectProducer(t, producer).Workers
 		if len(workers) != 2 {
@@ -249,7 +249,7 @@ func TestAProducerThatStartsAgain(t *testing.T) {
 	spawnProducer(t, home, first, workpull.WithReliableDeliveryConfirmation())
 	spawnWorker(t, away, "w", &worker{}, workpull.WithReliableRemoteProducer("127.0.0.1", port))
 	require.Eventually(t, func() bool { return first.confirmations() == 3 }, patience, glance)
-	require.NoError(t, home.Stop(context.Background()))
+	require.NoError(t, workpull.Stop(context.Background(), home))
 
 	home = startSystem(t, actor.WithRemote(remote.NewConfig("127.0.0.1", port)))
 	second := newDispatcher(jobNames(3)...)

@@ -69,7 +69,7 @@ func (m *member) start(t *testing.T, hosts []string) {
 		ctx, cancel := context.WithTimeout(context.Background(), patience)
 		defer cancel()
 		if m.system.Running() {
-			_ = m.system.Stop(ctx)
+			_ = workpull.Stop(ctx, m.system)
 		}
 	})
 }
@@ -213,7 +213,7 @@ func TestCluster(t *testing.T) {
 		ctx, cancel := context.WithTimeout(context.Background(), patience)
 		defer cancel()
 		began := time.Now()
-		_ = members[2].system.Stop(ctx)
+		_ = workpull.Stop(ctx, members[2].system)
 		t.Logf("stopped in %v", time.Since(began))
 		require.Eventually(t, func() bool {
 			s := inspectProducer(t, producer)

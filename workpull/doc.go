@@ -43,4 +43,8 @@
 // out of attempts. Inspect tells what a producer's controller holds, Explain
 // where one job is, WorkerStatus what a worker holds. Drain has a worker leave
 // in order, Retire has a producer give a worker nothing more.
+//
+// # The end
+//
+// Stop the actor system with Stop, not with its own method: see there.
 package workpull

@@ -474,7 +474,7 @@ func TestStrangersAreIgnored(t *testing.T) {
 
 func TestStoppedSystem(t *testing.T) {
 	system := startSystem(t)
-	require.NoError(t, system.Stop(context.Background()))
+	require.NoError(t, workpull.Stop(context.Background(), system))
 	_, err := workpull.Spawn(context.Background(), system, "w", &worker{}, workpull.AsReliableWorkPullingWorker("dispatcher"))
 	require.ErrorIs(t, err, gerrors.ErrActorSystemNotStarted)
 }

@@ -83,7 +83,7 @@ func Example() {
 		fmt.Println(err)
 		return
 	}
-	defer func() { _ = system.Stop(ctx) }()
+	defer func() { _ = workpull.Stop(ctx, system) }()
 
 	jobs := &JobDispatcher{}
 	jobs.done.Add(30)

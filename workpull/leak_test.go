@@ -30,7 +30,7 @@ func TestNothingIsLeftBehind(t *testing.T) {
 	spawnWorker(t, systems[1], "far", &worker{}, workpull.WithReliableRemoteProducer("127.0.0.1", ports[0]))
 	require.Eventually(t, func() bool { return d.confirmations() == 50 && len(inspectProducer(t, producer).Workers) == 2 }, patience, glance)
 	for _, s := range systems {
-		require.NoError(t, s.Stop(context.Background()))
+		require.NoError(t, workpull.Stop(context.Background(), s))
 	}
 	_, open := <-events.C()
 	require.False(t, open, "the subscription ends with the system")

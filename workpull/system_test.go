@@ -50,7 +50,7 @@ func startSystem(t testing.TB, options ...actor.Option) actor.ActorSystem {
 		ctx, cancel := context.WithTimeout(context.Background(), patience)
 		defer cancel()
 		if system.Running() {
-			_ = system.Stop(ctx)
+			_ = workpull.Stop(ctx, system)
 		}
 	})
 	return system

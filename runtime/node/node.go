@@ -14,6 +14,8 @@ import (
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 	"k8s.io/utils/clock"
+
+	"github.com/workpull/operator/workpull"
 )
 
 // The cluster of a producer holds names only, a few for each member, so it is
@@ -158,7 +160,7 @@ func peersOf(s *Settings) (Peers, error) {
 func (n *Node) Stop(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), stopTimeout)
 	defer cancel()
-	if err := n.System.Stop(ctx); err != nil {
+	if err := workpull.Stop(ctx, n.System); err != nil {
 		n.logger.Warn("the actor system did not stop cleanly", "error", err)
 	}
 }
