@@ -21,7 +21,7 @@ GO_BUILD := CGO_ENABLED=0 go build -trimpath -ldflags "-s -w"
 CLUSTER := cd test/cluster && go run ./cmd/cluster
 
 # Modules of this repository that hold code of ours.
-MODULES := . test/cluster tools
+MODULES := . test/cluster tools bench
 # All of them, for `go mod tidy`.
 ALL_MODULES := $(patsubst %/go.mod,%,$(sort $(shell find . -name go.mod -not -path './build/*')))
 
@@ -145,6 +145,10 @@ verify-conformance: ## Fail when a rule has no test, a test fails, or docs/confo
 .PHONY: mutants
 mutants: ## Break the controllers in one place at a time; a test has to notice each
 	go run ./workpull/internal/mutants
+
+.PHONY: bench-workpull
+bench-workpull: ## Measure the pattern: a table, and .bench/workpull.jsonl
+	cd bench && go run ./workpull -out $(CURDIR)/.bench/workpull.jsonl
 
 .PHONY: soak
 soak: ## Simulate for as long as told: make soak SEEDS=100000
