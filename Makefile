@@ -130,6 +130,7 @@ lint-charts: $(HELM)
 test: test-setup ## Unit tests, transcripts, and controllers against a real API server
 	KUBEBUILDER_ASSETS="$$($(CLUSTER) assets)"; export KUBEBUILDER_ASSETS; \
 	  go test -race -timeout 20m ./workpull/... ./runtime/...; \
+	  go test -timeout 20m -run '^TestCluster' ./workpull; \
 	  go test -timeout 20m $$(go list ./... | grep -v -e /operator/workpull -e /operator/runtime)
 	cd test/cluster && go test ./...
 	cd tools && go test ./...

@@ -14,6 +14,7 @@ import (
 	"github.com/tochemey/goakt/v3/remote"
 	"google.golang.org/protobuf/proto"
 
+	"github.com/workpull/operator/internal/testport"
 	"github.com/workpull/operator/workpull"
 	"github.com/workpull/operator/workpull/internal/wire"
 )
@@ -242,7 +243,7 @@ func TestTheLeaseEndsASilentWorker(t *testing.T) {
 // A producer that starts again under its name and address gets its workers
 // back: their controllers find the new session (rules 74-76).
 func TestAProducerThatStartsAgain(t *testing.T) {
-	port := freePorts(t, 1)[0]
+	port := testport.Free(t, 1)[0]
 	home := startSystem(t, actor.WithRemote(remote.NewConfig("127.0.0.1", port)))
 	away, _ := startRemote(t)
 	first := newDispatcher(jobNames(3)...)
@@ -284,4 +285,25 @@ func TestStoppingActorsDoesNotDisturbTheOutboxes(t *testing.T) {
 		require.Eventually(t, func() bool { _, err := home.LocalActor("passer-by"); return err != nil }, patience, time.Millisecond)
 	}
 	require.Zero(t, inspectProducer(t, producer).Requeued)
+}
+
+// A worker on another node that stops says so, even while its handler runs:
+// its jobs go elsewhere long before the lease is over (rule 46).
+func TestAWorkerFarAwayThatStops(t *testing.T) {
+	home, port := startRemote(t)
+	away, _ := startRemote(t)
+	running, release := make(chan struct{}), make(chan struct{})
+	t.Cleanup(func() { close(release) })
+	stuck := spawnWorker(t, away, "stuck", &worker{handle: func(*actor.ReceiveContext, *workpull.Delivery) bool {
+		close(running)
+		<-release
+		return true
+	}}, workpull.WithReliableRemoteProducer("127.0.0.1", port))
+	d := newDispatcher(jobNames(5)...)
+	producer := spawnProducer(t, home, d, workpull.WithReliableDeliveryConfirmation(), workpull.WithReliableLease(time.Hour))
+	<-running
+	spawnWorker(t, home, "near", &worker{})
+	require.NoError(t, stuck.Shutdown(context.Background()))
+	require.Eventually(t, func() bool { return d.confirmations() == 5 }, patience, glance)
+	require.Len(t, inspectProducer(t, producer).Workers, 1)
 }

@@ -64,6 +64,7 @@ func TestBufferedJobsAreRecalledForAnIdleWorker(t *testing.T) {
 			require.Zero(t, inspectProducer(t, pid).Requeued)
 			require.NoError(t, slow.Shutdown(context.Background()))
 			require.NoError(t, quick.Shutdown(context.Background()))
+			require.Eventually(t, func() bool { return len(inspectProducer(t, pid).Workers) == 0 }, patience, glance)
 		})
 	}
 }

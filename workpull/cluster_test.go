@@ -16,6 +16,7 @@ import (
 	"github.com/tochemey/goakt/v3/remote"
 	"google.golang.org/protobuf/types/known/wrapperspb"
 
+	"github.com/workpull/operator/internal/testport"
 	"github.com/workpull/operator/workpull"
 )
 
@@ -28,13 +29,26 @@ type member struct {
 // clusterPatience: a registry that lost members answers late.
 const clusterPatience = 60 * time.Second
 
+// inCluster skips a test that has members of a cluster in this process when
+// the race detector is on: it finds that Olric v0.3.18 reads memberlist's nodes
+// while memberlist writes them, and fails whichever test runs then. `make test`
+// runs these tests without it; their names begin with TestCluster.
+func inCluster(t *testing.T) {
+	t.Helper()
+	require.Regexp(t, "^TestCluster", t.Name(), "make test looks for this name")
+	if raceDetector {
+		t.Skip("Olric races with memberlist: run without -race")
+	}
+}
+
 // startCluster starts n members that find each other.
 func startCluster(t *testing.T, n int) []*member {
 	t.Helper()
+	inCluster(t)
 	members := make([]*member, n)
 	hosts := make([]string, n)
 	for i := range members {
-		ports := freePorts(t, 3)
+		ports := testport.Free(t, 3)
 		members[i] = &member{remoting: ports[0], gossip: ports[1], peering: ports[2]}
 		hosts[i] = fmt.Sprintf("127.0.0.1:%d", ports[1])
 	}
@@ -110,8 +124,9 @@ func memberProcess() error {
 // GoAkt never removes what a crashed node had in the registry, and refuses a
 // name that is in it. The producer comes back under its name, on another node
 // and on the same one started again, and the workers find it.
-func TestANameThatACrashedNodeLeftIsFreed(t *testing.T) {
-	ports := freePorts(t, 9)
+func TestClusterFreesANameThatACrashedNodeLeft(t *testing.T) {
+	inCluster(t)
+	ports := testport.Free(t, 9)
 	var hosts []string
 	members := make([]*member, 3)
 	for i := range members {

@@ -80,14 +80,29 @@ func (c *consumerController) PostStop(*actor.Context) error {
 			t.Stop()
 		}
 	}
-	if c.outbox != nil {
-		c.outbox.Close()
-		c.outbox = nil
-	}
 	if c.self != nil {
+		c.farewell()
 		c.node.leave(c.self)
 	}
+	if c.outbox != nil {
+		c.outbox.Finish()
+		c.outbox = nil
+	}
 	return nil
+}
+
+// farewell tells a producer on another node that this controller ends; one of
+// this system watches it.
+func (c *consumerController) farewell() {
+	if c.outbox == nil {
+		return
+	}
+	c.core.Stop(c.node.now())
+	for _, e := range c.core.Take() {
+		if e.Kind == core.SendControl && e.Peer == c.place.peer {
+			c.outbox.Message(0, codec.EncodeControl(e.Message))
+		}
+	}
 }
 
 // Receive implements actor.Actor.

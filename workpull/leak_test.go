@@ -11,13 +11,14 @@ import (
 	"github.com/tochemey/goakt/v3/actor"
 	"github.com/tochemey/goakt/v3/remote"
 
+	"github.com/workpull/operator/internal/testport"
 	"github.com/workpull/operator/workpull"
 )
 
 // What the pattern starts ends with its system: timers, outboxes, look-ups.
 func TestNothingIsLeftBehind(t *testing.T) {
 	before := len(ours())
-	ports := freePorts(t, 2)
+	ports := testport.Free(t, 2)
 	systems := make([]actor.ActorSystem, 2)
 	for i := range systems {
 		systems[i] = startSystem(t, actor.WithRemote(remote.NewConfig("127.0.0.1", ports[i])))

@@ -20,6 +20,7 @@ import (
 	"github.com/tochemey/goakt/v3/remote"
 	"google.golang.org/protobuf/types/known/wrapperspb"
 
+	"github.com/workpull/operator/internal/testport"
 	"github.com/workpull/operator/workpull"
 )
 
@@ -98,7 +99,7 @@ type process struct {
 
 func startProcess(t *testing.T, name string, producerPort int, pause time.Duration) *process {
 	t.Helper()
-	p := &process{port: freePorts(t, 1)[0]}
+	p := &process{port: testport.Free(t, 1)[0]}
 	p.start(t, envProducer+"="+strconv.Itoa(producerPort), envPort+"="+strconv.Itoa(p.port), envName+"="+name, envSleep+"="+pause.String())
 	return p
 }

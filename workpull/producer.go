@@ -36,7 +36,6 @@ type producerController struct {
 	locals   map[core.Peer]*actor.PID
 	outboxes map[core.Peer]*outbox.Outbox
 	unbound  []core.Peer // in this turn
-	probing  map[uint64]again
 }
 
 // sub is what the shell keeps of a binding.
@@ -44,10 +43,6 @@ type sub struct {
 	binding uint64
 	host    string
 }
-
-// again tells whether news of a binding's end came while a probe was under
-// way: its answer may be older than the news.
-type again bool
 
 var _ actor.Actor = (*producerController)(nil)
 
@@ -70,7 +65,6 @@ func (c *producerController) PreStart(*actor.Context) error {
 	c.bound = map[core.Peer]sub{}
 	c.locals = map[core.Peer]*actor.PID{}
 	c.outboxes = map[core.Peer]*outbox.Outbox{}
-	c.probing = map[uint64]again{}
 	return nil
 }
 
@@ -151,9 +145,8 @@ func (c *producerController) turn(ctx *actor.ReceiveContext) (stop bool) {
 	case *verified:
 		c.core.Verified(now, m.from, m.reg, m.ok, randomID())
 	case *probed:
-		c.probed(now, m)
+		c.core.Probed(now, m.binding, m.result)
 	case *sendFailed:
-		c.news(m.binding)
 		c.core.SendFailed(now, m.binding)
 	case *peerLost:
 		c.lost(now, m)
@@ -233,36 +226,10 @@ func (c *producerController) lost(now time.Duration, m *peerLost) {
 	hosts := map[string]struct{}{}
 	for _, s := range c.bound {
 		if s.host != "" && m.matches(s.host) {
-			c.news(s.binding)
 			hosts[s.host] = struct{}{}
 		}
 	}
 	for host := range hosts {
-		c.core.PeerLost(now, host)
-	}
-}
-
-// news notes that a binding may have ended while it is being probed.
-func (c *producerController) news(binding uint64) {
-	if _, underWay := c.probing[binding]; underWay {
-		c.probing[binding] = true
-	}
-}
-
-// probed takes a probe's answer. The others at a node where one is gone are
-// probed too; one that lives is asked once more when there was news.
-func (c *producerController) probed(now time.Duration, m *probed) {
-	askAgain := bool(c.probing[m.binding])
-	delete(c.probing, m.binding)
-	host := ""
-	for _, s := range c.bound {
-		if s.binding == m.binding {
-			host = s.host
-			break
-		}
-	}
-	c.core.Probed(now, m.binding, m.result)
-	if host != "" && (askAgain || m.result == core.Gone) {
 		c.core.PeerLost(now, host)
 	}
 }
@@ -409,14 +376,12 @@ func (c *producerController) probe(now time.Duration, e *core.Effect) {
 		c.core.Probed(now, binding, result)
 		return
 	}
-	c.probing[binding] = false
 	self := c.self
 	started := c.node.aside(func(ctx context.Context) {
 		result := c.node.probe(ctx, peer, incarnation)
 		_ = self.Tell(context.Background(), self, &probed{binding: binding, result: result})
 	})
 	if !started {
-		delete(c.probing, binding)
 		c.core.Probed(now, binding, core.Unknown)
 	}
 }

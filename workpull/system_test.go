@@ -3,7 +3,6 @@ package workpull_test
 import (
 	"context"
 	"fmt"
-	"net"
 	"os"
 	"sync"
 	"testing"
@@ -15,6 +14,7 @@ import (
 	"github.com/tochemey/goakt/v3/remote"
 	"google.golang.org/protobuf/types/known/wrapperspb"
 
+	"github.com/workpull/operator/internal/testport"
 	"github.com/workpull/operator/workpull"
 )
 
@@ -23,22 +23,6 @@ const (
 	patience   = 30 * time.Second // of Eventually; nothing here takes that long
 	glance     = 5 * time.Millisecond
 )
-
-// freePorts returns ports that nobody listens on.
-func freePorts(t testing.TB, n int) []int {
-	t.Helper()
-	ports := make([]int, n)
-	listeners := make([]net.Listener, n)
-	for i := range ports {
-		l, err := net.Listen("tcp", "127.0.0.1:0")
-		require.NoError(t, err)
-		listeners[i], ports[i] = l, l.Addr().(*net.TCPAddr).Port
-	}
-	for _, l := range listeners {
-		require.NoError(t, l.Close())
-	}
-	return ports
-}
 
 // startSystem starts an actor system that is stopped with the test.
 func startSystem(t testing.TB, options ...actor.Option) actor.ActorSystem {
@@ -58,7 +42,7 @@ func startSystem(t testing.TB, options ...actor.Option) actor.ActorSystem {
 
 // startRemote starts a system with remoting on a port of its own.
 func startRemote(t testing.TB) (actor.ActorSystem, int) {
-	port := freePorts(t, 1)[0]
+	port := testport.Free(t, 1)[0]
 	return startSystem(t, actor.WithRemote(remote.NewConfig("127.0.0.1", port))), port
 }
 

@@ -5,12 +5,15 @@ import (
 	"errors"
 	"log/slog"
 	"net"
+	"strconv"
 	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
 	clocktesting "k8s.io/utils/clock/testing"
+
+	"github.com/workpull/operator/internal/testport"
 )
 
 type peerList []Peer
@@ -34,10 +37,7 @@ func open(t *testing.T) (address string) {
 
 func closed(t *testing.T) (address string) {
 	t.Helper()
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	require.NoError(t, err)
-	require.NoError(t, listener.Close())
-	return listener.Addr().String()
+	return net.JoinHostPort("127.0.0.1", strconv.Itoa(testport.Free(t, 1)[0]))
 }
 
 // A producer that restarts joins the workers that live; the addresses of those

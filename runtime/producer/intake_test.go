@@ -18,6 +18,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus/testutil/promlint"
 	"github.com/stretchr/testify/require"
 
+	"github.com/workpull/operator/internal/testport"
 	"github.com/workpull/operator/runtime/node"
 	"github.com/workpull/operator/runtime/podenv"
 )
@@ -27,12 +28,7 @@ const patience = 20 * time.Second
 
 func free(t *testing.T) string {
 	t.Helper()
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	require.NoError(t, err)
-	defer listener.Close()
-	_, port, err := net.SplitHostPort(listener.Addr().String())
-	require.NoError(t, err)
-	return port
+	return strconv.Itoa(testport.Free(t, 1)[0])
 }
 
 func settings(t *testing.T, set map[string]string) *Settings {

@@ -25,6 +25,7 @@ import (
 	"k8s.io/utils/clock"
 	clocktesting "k8s.io/utils/clock/testing"
 
+	"github.com/workpull/operator/internal/testport"
 	"github.com/workpull/operator/runtime/node"
 	"github.com/workpull/operator/runtime/podenv"
 	"github.com/workpull/operator/runtime/producer"
@@ -54,12 +55,7 @@ func TestMain(m *testing.M) {
 
 func free(t *testing.T) string {
 	t.Helper()
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	require.NoError(t, err)
-	defer listener.Close()
-	_, port, err := net.SplitHostPort(listener.Addr().String())
-	require.NoError(t, err)
-	return port
+	return strconv.Itoa(testport.Free(t, 1)[0])
 }
 
 // farm is a producer in this process, and its workers' settings.

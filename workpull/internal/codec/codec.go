@@ -71,12 +71,14 @@ var kinds = map[wire.Control_Kind]core.ControlKind{
 	wire.Control_KIND_REQUEST: core.Request,
 	wire.Control_KIND_ACK:     core.Ack,
 	wire.Control_KIND_DRAIN:   core.Drain,
+	wire.Control_KIND_STOP:    core.Stop,
 }
 
 var wireKinds = map[core.ControlKind]wire.Control_Kind{
 	core.Request: wire.Control_KIND_REQUEST,
 	core.Ack:     wire.Control_KIND_ACK,
 	core.Drain:   wire.Control_KIND_DRAIN,
+	core.Stop:    wire.Control_KIND_STOP,
 }
 
 var exceptionKinds = map[wire.Exception_Kind]core.ExceptionKind{

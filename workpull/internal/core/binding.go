@@ -35,7 +35,9 @@ type binding struct {
 	retired   bool   // is given nothing until it is released (B13)
 	suspended bool   // a send failed and the worker has not answered since
 	draining  bool
+	doubted   bool // there was news of its end, and it has not spoken since
 	probing   bool
+	news      bool // came while it was being probed: the answer may be older
 	ended     bool
 }
 
@@ -44,6 +46,11 @@ type recall struct {
 	sequence uint64
 	target   uint64 // binding id
 	at       time.Duration
+}
+
+// hear notes a sign of life.
+func (b *binding) hear(at time.Duration) {
+	b.heard, b.suspended, b.doubted, b.news = at, false, false, false
 }
 
 // free is the demand that is not used up.

@@ -119,6 +119,15 @@ func (c *Consumer) sendDrain() {
 	c.send(m)
 }
 
+// Stop tells the producer that this controller ends, so that what it holds
+// goes elsewhere at once, even while its handler runs (rule 46). Nothing
+// repeats it: where it is lost the producer finds out by a probe or the lease.
+func (c *Consumer) Stop(time.Duration) {
+	if c.session != 0 {
+		c.send(c.message(Stop))
+	}
+}
+
 func (c *Consumer) finishDrain() {
 	if c.drained {
 		return

@@ -225,6 +225,8 @@ const (
 	Ack
 	// Drain hands back what is above KeepUpTo and takes no more.
 	Drain
+	// Stop ends the binding: the controller ends, whatever the worker runs.
+	Stop
 )
 
 // Control is a message from a consumer controller to its producer controller.

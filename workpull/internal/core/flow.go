@@ -24,8 +24,7 @@ func (p *Producer) Control(now time.Duration, from Peer, m *Control) {
 		return
 	}
 	b.control = m.Number
-	b.heard = p.leaseClock(now)
-	b.suspended = false
+	b.hear(p.leaseClock(now))
 	p.takeExceptions(now, b, m)
 	p.confirm(now, b, m.Confirmed)
 	b.started = max(b.started, min(m.Started, b.dispatched))
@@ -37,6 +36,11 @@ func (p *Producer) Control(now time.Duration, from Peer, m *Control) {
 		b.draining = true
 		p.handBack(b, max(m.KeepUpTo, b.confirmed))
 		p.dropRecalls(b)
+	case Stop: // its last word on what has started: the rest is under no suspicion
+		p.handBack(b, max(b.started, b.confirmed))
+		p.end(now, b, ReasonStopped)
+		p.pump(now)
+		return
 	}
 	p.index(b)
 	if m.ViaTimeout {

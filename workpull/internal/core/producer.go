@@ -197,6 +197,9 @@ func (p *Producer) Tick(now time.Duration, generation uint64) {
 			p.end(now, b, ReasonLease)
 			continue
 		}
+		if b.doubted {
+			p.probe(b)
+		}
 		p.expireRecalls(now, b)
 	}
 	p.pump(now)

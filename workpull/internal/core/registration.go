@@ -26,8 +26,7 @@ func (p *Producer) renew(now time.Duration, b *binding, r Registration) {
 		return
 	}
 	b.reg.Nonce = r.Nonce
-	b.heard = p.leaseClock(now)
-	b.suspended = false
+	b.hear(p.leaseClock(now))
 	b.draining = b.draining || r.Draining
 	p.index(b)
 	p.acknowledge(b)
@@ -140,20 +139,28 @@ func (p *Producer) SendFailed(now time.Duration, id uint64) {
 	}
 	b.suspended = true
 	p.index(b)
-	p.probe(b)
+	p.doubt(b)
 }
 
 // PeerLost tells that the connection of the node at host closed; its workers
 // are probed.
-func (p *Producer) PeerLost(now time.Duration, host string) {
+func (p *Producer) PeerLost(_ time.Duration, host string) {
 	if p.stopped {
 		return
 	}
 	for _, b := range p.slots { // registration order, not the map's
 		if b != nil && b.reg.Host == host {
-			p.probe(b)
+			p.doubt(b)
 		}
 	}
+}
+
+// doubt probes a binding of whose end there is news, and again with each tick
+// until the worker speaks: a node that is about to end may still answer that
+// it lives, or not at all.
+func (p *Producer) doubt(b *binding) {
+	b.doubted, b.news = true, b.probing
+	p.probe(b)
 }
 
 func (p *Producer) probe(b *binding) {
@@ -164,8 +171,9 @@ func (p *Producer) probe(b *binding) {
 	p.emit(Effect{Kind: Probe, Peer: b.peer, Binding: b.id, Incarnation: b.reg.Incarnation, Registration: &b.reg})
 }
 
-// Probed answers a Probe. A worker that is gone loses its binding at once; one
-// that did not answer is left to the lease.
+// Probed answers a Probe. A worker that is gone loses its binding at once, and
+// the others at its node are probed; one that did not answer is left to the
+// next probe and the lease.
 func (p *Producer) Probed(now time.Duration, id uint64, result ProbeResult) {
 	b := p.bindings[id]
 	if p.stopped || b == nil {
@@ -175,11 +183,18 @@ func (p *Producer) Probed(now time.Duration, id uint64, result ProbeResult) {
 	next, contested := p.successors[id]
 	delete(p.successors, id)
 	if result != Gone {
+		if b.news {
+			b.news = false
+			p.probe(b)
+		}
 		return
 	}
 	p.end(now, b, ReasonGone)
 	if contested && p.bindings[next.binding] == nil {
 		p.bind(now, next.peer, next.reg, next.binding)
+	}
+	if b.reg.Host != "" {
+		p.PeerLost(now, b.reg.Host)
 	}
 	p.pump(now)
 }

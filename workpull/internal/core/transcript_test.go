@@ -151,7 +151,7 @@ func (s *producerScript) run(t *testing.T, d *datadriven.TestData) string {
 		s.p.Register(s.now, Peer(a.first()), w.reg)
 		s.p.Take()
 		s.p.Verified(s.now, Peer(a.first()), w.reg, true, w.binding)
-	case "request", "ack", "farewell":
+	case "request", "ack", "farewell", "stop":
 		s.control(a)
 	case "produce":
 		s.p.Produced(s.now, Peer(a.str("from", string(self))), a.num("session", s.p.session), a.num("token", s.token), a.str("id", "job"), Payload{Value: []byte("x")})
@@ -257,7 +257,7 @@ func (s *producerScript) control(a args) {
 	w.control = a.num("control", w.control+1)
 	m := &Control{
 		Session: a.num("session", s.p.session), Binding: a.num("binding", w.binding), Nonce: a.num("nonce", w.reg.Nonce),
-		Number: w.control, Kind: map[string]ControlKind{"request": Request, "ack": Ack, "farewell": Drain}[a.d.Cmd],
+		Number: w.control, Kind: map[string]ControlKind{"request": Request, "ack": Ack, "farewell": Drain, "stop": Stop}[a.d.Cmd],
 		Confirmed: a.num("confirmed", 0), RequestedUpTo: a.num("up-to", 0),
 		ViaTimeout: a.has("via-timeout"), Received: a.ranges("received"), KeepUpTo: a.num("keep", 0),
 		Started: a.num("started", 0),
@@ -378,7 +378,7 @@ func describe(e Effect) string {
 }
 
 func describeControl(m *Control) string {
-	s := fmt.Sprintf("%s control=%d confirmed=%d", map[ControlKind]string{Request: "Request", Ack: "Ack", Drain: "Farewell"}[m.Kind], m.Number, m.Confirmed)
+	s := fmt.Sprintf("%s control=%d confirmed=%d", map[ControlKind]string{Request: "Request", Ack: "Ack", Drain: "Farewell", Stop: "Stop"}[m.Kind], m.Number, m.Confirmed)
 	if m.Kind == Request {
 		s += fmt.Sprintf(" up-to=%d", m.RequestedUpTo)
 	}
@@ -462,6 +462,8 @@ func (s *consumerScript) run(t *testing.T, d *datadriven.TestData) string {
 		s.c.Tick(s.now)
 	case "drain":
 		s.c.Drain(s.now)
+	case "stop":
+		s.c.Stop(s.now)
 	case "interval":
 		return s.c.Interval().String()
 	case "status":

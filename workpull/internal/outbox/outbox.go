@@ -106,6 +106,22 @@ func (o *Outbox) put(i item) {
 	}
 }
 
+// Finish takes nothing more and closes once what waits was sent, or its send
+// failed.
+func (o *Outbox) Finish() {
+	o.mu.Lock()
+	if o.closed {
+		o.mu.Unlock()
+		return
+	}
+	o.closed = true
+	idle := !o.sending // then nothing waits
+	o.mu.Unlock()
+	if idle {
+		o.release()
+	}
+}
+
 // Close throws away what waits. A send under way ends by itself.
 func (o *Outbox) Close() {
 	o.mu.Lock()

@@ -189,6 +189,28 @@ func TestCloseThrowsAwayAndReleasesOnce(t *testing.T) {
 	require.Empty(t, released)
 }
 
+func TestFinishSendsWhatWaits(t *testing.T) {
+	g := newGate()
+	released := make(chan struct{}, 2)
+	o := New(Config{Send: g.send, Closed: func() { released <- struct{}{} }})
+	o.Job(1, 5, job(1, 1))
+	<-g.entered
+	o.Job(1, 5, job(2, 1))
+	o.Finish()
+	o.Job(1, 5, job(3, 1))
+	require.Empty(t, released, "a job waits")
+	close(g.open)
+	<-released
+	o.Close()
+	o.Finish()
+	require.Equal(t, 2, g.count())
+	require.Empty(t, released)
+
+	unused := New(Config{Send: g.send, Closed: func() { released <- struct{}{} }})
+	unused.Finish()
+	<-released
+}
+
 func BenchmarkPacking(b *testing.B) {
 	o := New(Config{Send: func(context.Context, []proto.Message) error { return nil }})
 	defer o.Close()

@@ -226,8 +226,9 @@ func (w *World) handle(v *worker, e core.Effect) {
 	if v.run != 0 {
 		w.fail("%s got %s while it runs %s (rule 80)", v.name, e.Delivery.ID, v.running.ID)
 	}
+	over := w.bindings[e.Binding].ended // and v has not heard of it yet
 	for _, other := range w.workers {
-		if other != v && other.alive && other.run != 0 && other.running.ID == e.Delivery.ID && !w.bindings[other.binding].ended {
+		if other != v && other.alive && other.run != 0 && other.running.ID == e.Delivery.ID && !over && !w.bindings[other.binding].ended {
 			w.fail("%s runs at %s and %s at once, and neither binding is over", e.Delivery.ID, other.name, v.name)
 		}
 	}

@@ -86,6 +86,8 @@ const (
 	Control_KIND_ACK Control_Kind = 2
 	// Hands back what is above keep_up_to and takes no more (B13).
 	Control_KIND_DRAIN Control_Kind = 3
+	// The worker's controller ends: what it holds goes elsewhere (rule 46).
+	Control_KIND_STOP Control_Kind = 4
 )
 
 // Enum value maps for Control_Kind.
@@ -95,12 +97,14 @@ var (
 		1: "KIND_REQUEST",
 		2: "KIND_ACK",
 		3: "KIND_DRAIN",
+		4: "KIND_STOP",
 	}
 	Control_Kind_value = map[string]int32{
 		"KIND_UNSPECIFIED": 0,
 		"KIND_REQUEST":     1,
 		"KIND_ACK":         2,
 		"KIND_DRAIN":       3,
+		"KIND_STOP":        4,
 	}
 )
 
@@ -1116,7 +1120,7 @@ const file_workpull_internal_wire_wire_proto_rawDesc = "" +
 	"\x04Kind\x12\x14\n" +
 	"\x10KIND_UNSPECIFIED\x10\x00\x12\x11\n" +
 	"\rKIND_REJECTED\x10\x01\x12\x11\n" +
-	"\rKIND_RECALLED\x10\x02\"\x80\x04\n" +
+	"\rKIND_RECALLED\x10\x02\"\x8f\x04\n" +
 	"\aControl\x12\x18\n" +
 	"\asession\x18\x01 \x01(\x06R\asession\x12\x18\n" +
 	"\abinding\x18\x02 \x01(\x06R\abinding\x12\x14\n" +
@@ -1134,13 +1138,14 @@ const file_workpull_internal_wire_wire_proto_rawDesc = "" +
 	" \x03(\v2\x17.workpull.wire.v1.RangeR\breceived\x12\x1c\n" +
 	"\n" +
 	"keep_up_to\x18\v \x01(\x04R\bkeepUpTo\x12\x18\n" +
-	"\astarted\x18\f \x01(\x04R\astarted\"L\n" +
+	"\astarted\x18\f \x01(\x04R\astarted\"[\n" +
 	"\x04Kind\x12\x14\n" +
 	"\x10KIND_UNSPECIFIED\x10\x00\x12\x10\n" +
 	"\fKIND_REQUEST\x10\x01\x12\f\n" +
 	"\bKIND_ACK\x10\x02\x12\x0e\n" +
 	"\n" +
-	"KIND_DRAIN\x10\x03\"Z\n" +
+	"KIND_DRAIN\x10\x03\x12\r\n" +
+	"\tKIND_STOP\x10\x04\"Z\n" +
 	"\n" +
 	"ControlAck\x12\x18\n" +
 	"\asession\x18\x01 \x01(\x06R\asession\x12\x18\n" +

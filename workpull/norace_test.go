@@ -1,0 +1,5 @@
+//go:build !race
+
+package workpull_test
+
+const raceDetector = false
