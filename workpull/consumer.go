@@ -9,7 +9,6 @@ import (
 
 	"github.com/tochemey/goakt/v3/actor"
 	"github.com/tochemey/goakt/v3/goaktpb"
-	"google.golang.org/protobuf/types/known/anypb"
 
 	"github.com/workpull/operator/workpull/internal/codec"
 	"github.com/workpull/operator/workpull/internal/core"
@@ -21,6 +20,7 @@ import (
 type consumerController struct {
 	endpoint *endpoint
 	node     *node
+	mailbox  *mailbox
 	actor    *actor.PID // the worker endpoint
 	resolver peers
 
@@ -35,8 +35,9 @@ type consumerController struct {
 	flush       *time.Timer
 	place       place
 	outbox      *outbox.Outbox // toward place, when it is on another node
-	told        outcome        // the delivery that the worker actor was told last
-	suspended   bool           // the worker actor is
+	accepted    [1]*core.Delivery
+	told        outcome // the delivery that the worker actor was told last
+	suspended   bool    // the worker actor is
 	drained     bool
 	waiting     []chan struct{} // for Drained
 	trouble     string          // why the producer was not found, as last logged
@@ -45,8 +46,41 @@ type consumerController struct {
 var _ actor.Actor = (*consumerController)(nil)
 
 func newConsumerController(e *endpoint, self *actor.PID) (*consumerController, error) {
-	c := &consumerController{endpoint: e, node: e.node, actor: self, resolver: e.node.resolver(e.spec)}
+	c := &consumerController{endpoint: e, node: e.node, mailbox: newMailbox(), actor: self, resolver: e.node.resolver(e.spec)}
+	c.mailbox.at, c.mailbox.handle = c.fromActor, c.here
 	return c, c.configure(randomName())
+}
+
+// fromActor tells whether a message is the worker actor's, whose goroutine runs
+// the turn where it can.
+func (c *consumerController) fromActor(ctx *actor.ReceiveContext) bool {
+	if ctx.Sender() != c.actor {
+		return false
+	}
+	switch ctx.Message().(type) {
+	case *Confirmed, *Rejected:
+		return true
+	}
+	return false
+}
+
+func (c *consumerController) here(ctx *actor.ReceiveContext) {
+	here(ctx.Self(), func() bool { c.Receive(ctx); return false })
+}
+
+// accept takes a job from the producer's controller of this system.
+func (c *consumerController) accept(from core.Peer, e *core.Effect) (stop bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.stopped || !c.begun {
+		return false
+	}
+	now := c.node.now()
+	c.accepted[0] = e.Delivery
+	c.core.Batch(now, from, e.Session, e.Binding, c.accepted[:])
+	c.accepted[0] = nil
+	c.carryOut(now)
+	return false
 }
 
 // configure makes a core of a new incarnation.
@@ -59,6 +93,9 @@ func (c *consumerController) configure(incarnation string) (err error) {
 	return err
 }
 
+// box implements controller.
+func (c *consumerController) box() *mailbox { return c.mailbox }
+
 // hasFailed implements controller: this one has no terminal failures.
 func (c *consumerController) hasFailed() bool { return false }
 
@@ -67,6 +104,7 @@ func (c *consumerController) PreStart(*actor.Context) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.stopped = false
+	c.mailbox.start()
 	return nil
 }
 
@@ -134,7 +172,7 @@ func (c *consumerController) Receive(ctx *actor.ReceiveContext) {
 	case *resolved:
 		c.found(ctx, now, m)
 	case *batch:
-		c.core.Batch(now, c.local(ctx), m.session, m.binding, m.job[:])
+		c.core.Batch(now, c.local(ctx), m.session, m.binding, m.jobs[:])
 	case *registered:
 		c.core.RegisterAck(now, c.local(ctx), m.Session, m.Binding, m.Confirmed, m.Nonce, m.Lease, m.Retired)
 		c.arm()
@@ -165,12 +203,14 @@ func (c *consumerController) Receive(ctx *actor.ReceiveContext) {
 		c.core.ProducerStopped(now, core.Peer(m.GetAddress()))
 	case *drain:
 		c.drain(now, m)
+	case *panicked:
+		panic(m.String())
 	case *inquire:
 		m.reply <- c.status()
 	default:
 		ctx.Unhandled()
 	}
-	c.carryOut(ctx, now)
+	c.carryOut(now)
 }
 
 func (c *consumerController) start(ctx *actor.ReceiveContext, now time.Duration) {
@@ -231,24 +271,24 @@ func (c *consumerController) followSuspension(ctx *actor.ReceiveContext, now tim
 	c.start(ctx, now)
 }
 
-func (c *consumerController) carryOut(ctx *actor.ReceiveContext, now time.Duration) {
+func (c *consumerController) carryOut(now time.Duration) {
 	for effects := c.core.Take(); len(effects) > 0; effects = c.core.Take() {
 		for i := range effects {
-			c.do(ctx, now, &effects[i])
+			c.do(now, &effects[i])
 		}
 	}
 }
 
-func (c *consumerController) do(ctx *actor.ReceiveContext, now time.Duration, e *core.Effect) {
+func (c *consumerController) do(now time.Duration, e *core.Effect) {
 	switch e.Kind {
 	case core.Deliver:
-		c.deliver(ctx, now, e)
+		c.deliver(now, e)
 	case core.SendControl:
 		c.send(e.Peer, &control{Control: e.Message}, func() protoMessage { return codec.EncodeControl(e.Message) })
 	case core.SendRegister:
 		c.send(e.Peer, &registration{Registration: *e.Registration}, func() protoMessage { return codec.EncodeRegister(e.Registration) })
 	case core.SendLate:
-		d := &e.Delivery
+		d := e.Delivery
 		c.send(e.Peer, &late{session: e.Session, id: d.ID, token: d.Token},
 			func() protoMessage { return &wire.Late{Session: e.Session, MessageId: d.ID, Token: d.Token} })
 	case core.Resolve:
@@ -286,13 +326,12 @@ func (c *consumerController) setFlush() {
 
 // deliver decodes the job afresh (rule 80) and tells the worker actor. One
 // that cannot be decoded is rejected and reported (rule 85).
-func (c *consumerController) deliver(ctx *actor.ReceiveContext, now time.Duration, e *core.Effect) {
-	d := &e.Delivery
-	packed := anypb.Any{TypeUrl: d.Payload.TypeURL, Value: d.Payload.Value}
-	payload, err := packed.UnmarshalNew()
+func (c *consumerController) deliver(now time.Duration, e *core.Effect) {
+	d := e.Delivery
+	payload, err := decodePayload(&d.Payload)
 	if err != nil {
-		reason := fmt.Sprintf("payload %s cannot be decoded: %v", d.Payload.TypeURL, err)
-		ctx.Logger().Errorf("%s: job %s: %s", c.endpoint.spec.name, d.ID, reason)
+		reason := err.Error()
+		c.node.system.Logger().Errorf("%s: job %s: %s", c.endpoint.spec.name, d.ID, reason)
 		c.core.Rejected(now, core.Peer(c.actor.ID()), e.Session, e.Binding, d.Sequence, d.ID, codec.Cut(reason))
 		return
 	}

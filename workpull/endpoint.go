@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"runtime/debug"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/tochemey/goakt/v3/actor"
@@ -44,43 +43,13 @@ type endpoint struct {
 var _ actor.Actor = (*endpoint)(nil)
 
 func newEndpoint(n *node, s *spec) *endpoint {
-	return &endpoint{node: n, spec: s, mailbox: &mailbox{UnboundedMailbox: actor.NewUnboundedMailbox()}}
-}
-
-// mailbox lets the PostStart of a restarted inner actor overtake what waits.
-type mailbox struct {
-	*actor.UnboundedMailbox
-	front atomic.Pointer[actor.ReceiveContext]
-}
-
-// Enqueue implements actor.Mailbox.
-func (m *mailbox) Enqueue(ctx *actor.ReceiveContext) error {
-	if isReplay(ctx) && m.front.CompareAndSwap(nil, ctx) {
-		return nil
-	}
-	return m.UnboundedMailbox.Enqueue(ctx)
-}
-
-// Dequeue implements actor.Mailbox.
-func (m *mailbox) Dequeue() *actor.ReceiveContext {
-	if m.front.Load() != nil {
-		return m.front.Swap(nil)
-	}
-	return m.UnboundedMailbox.Dequeue()
-}
-
-// IsEmpty implements actor.Mailbox.
-func (m *mailbox) IsEmpty() bool { return m.front.Load() == nil && m.UnboundedMailbox.IsEmpty() }
-
-// isReplay tells a PostStart that the wrapper sent itself from GoAkt's.
-func isReplay(ctx *actor.ReceiveContext) bool {
-	_, ok := ctx.Message().(*goaktpb.PostStart)
-	return ok && ctx.Sender() == ctx.Self()
+	return &endpoint{node: n, spec: s, mailbox: newMailbox()}
 }
 
 // PreStart implements actor.Actor.
 func (e *endpoint) PreStart(ctx *actor.Context) error {
 	e.start = ctx
+	e.mailbox.start()
 	return e.spec.inner.PreStart(ctx)
 }
 
@@ -203,7 +172,7 @@ func (e *endpoint) spawnController(ctx *actor.ReceiveContext) error {
 	if err != nil {
 		return fmt.Errorf("configure the controller: %w", err)
 	}
-	pid, err := self.SpawnChild(context.Background(), controllerPrefix+randomName(), controller, actor.WithLongLived())
+	pid, err := self.SpawnChild(context.Background(), controllerPrefix+randomName(), controller, actor.WithLongLived(), actor.WithMailbox(controller.box()))
 	if err != nil {
 		if pid != nil {
 			err = errors.Join(err, pid.Shutdown(context.Background()))
@@ -224,6 +193,7 @@ func (e *endpoint) spawnController(ctx *actor.ReceiveContext) error {
 // controller is what the endpoint knows of both kinds.
 type controller interface {
 	actor.Actor
+	box() *mailbox
 	// hasFailed tells whether it published its terminal failure.
 	hasFailed() bool
 }

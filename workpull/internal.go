@@ -1,6 +1,7 @@
 package workpull
 
 import (
+	"fmt"
 	"net"
 	"strconv"
 	"time"
@@ -41,6 +42,14 @@ type (
 	}
 	// begin tells a new controller that it is in the tree.
 	begin struct{ internal }
+	// halt ends a controller whose core stopped in a turn on another
+	// goroutine; panicked has it panic on its own, as GoAkt expects.
+	halt     struct{ internal }
+	panicked struct {
+		internal
+		cause any
+		stack []byte
+	}
 	// tick is a controller's timer.
 	tick struct {
 		internal
@@ -66,7 +75,7 @@ type (
 	batch struct {
 		internal
 		session, binding uint64
-		job              [1]core.Delivery
+		jobs             [1]*core.Delivery
 	}
 	acknowledged struct {
 		internal
@@ -142,6 +151,9 @@ type (
 		done chan struct{}
 	}
 )
+
+// String says what happened and where.
+func (p *panicked) String() string { return fmt.Sprintf("%v\n%s", p.cause, p.stack) }
 
 // matches tells whether a worker's host:port is meant.
 func (m *peerLost) matches(hostPort string) bool {

@@ -26,8 +26,6 @@ const (
 	MaxPayloadBytes = maxFrame - frameOverhead
 	// MaxMessageIDBytes is the longest MessageID.
 	MaxMessageIDBytes = 16 << 10
-
-	typeURLPrefix = "type.googleapis.com/"
 )
 
 // RequestNext asks the producer actor for one job. It is answered with
@@ -78,29 +76,6 @@ func NewProduced(request *RequestNext, messageID string, payload proto.Message) 
 		return nil, err
 	}
 	return &Produced{session: request.session, token: request.token, id: messageID, payload: encoded}, nil
-}
-
-func encodePayload(payload proto.Message) (core.Payload, error) {
-	const name, field = "Produced", "payload"
-	if payload == nil {
-		return core.Payload{}, &MessageError{Message: name, Field: field, Reason: "is nil"}
-	}
-	reflected := payload.ProtoReflect()
-	if !reflected.IsValid() {
-		return core.Payload{}, &MessageError{Message: name, Field: field, Reason: "is a nil " + string(reflected.Descriptor().FullName())}
-	}
-	typeURL := typeURLPrefix + string(reflected.Descriptor().FullName())
-	if size := proto.Size(payload) + len(typeURL); size > MaxPayloadBytes {
-		return core.Payload{}, &MessageError{
-			Message: name, Field: field, Err: ErrPayloadTooLarge,
-			Reason: fmt.Sprintf("has %d bytes encoded, wanted at most %d", size, MaxPayloadBytes),
-		}
-	}
-	value, err := proto.Marshal(payload)
-	if err != nil {
-		return core.Payload{}, &MessageError{Message: name, Field: field, Reason: "cannot be encoded", Err: err}
-	}
-	return core.Payload{TypeURL: typeURL, Value: value}, nil
 }
 
 // MessageID of the job.

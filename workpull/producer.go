@@ -20,6 +20,7 @@ import (
 type producerController struct {
 	endpoint *endpoint
 	node     *node
+	mailbox  *mailbox
 	actor    *actor.PID // the producer endpoint
 	failed   atomic.Bool
 
@@ -29,19 +30,21 @@ type producerController struct {
 	stopped  bool
 	core     *core.Producer
 	self     *actor.PID
+	peer     core.Peer // self
 	noSender *actor.PID
 	timer    *time.Timer
 	recall   *time.Timer
-	bound    map[core.Peer]sub
-	locals   map[core.Peer]*actor.PID
-	outboxes map[core.Peer]*outbox.Outbox
-	unbound  []core.Peer // in this turn
+	bound    map[core.Peer]*carrier
+	unbound  []*carrier // in this turn
 }
 
-// sub is what the shell keeps of a binding.
-type sub struct {
-	binding uint64
-	host    string
+// carrier brings messages to the controller of one binding.
+type carrier struct {
+	peer     core.Peer
+	host     string              // empty when local
+	local    *actor.PID          // of this system
+	consumer *consumerController // the actor of local
+	outbox   *outbox.Outbox      // on another node, once there is something to send
 }
 
 var _ actor.Actor = (*producerController)(nil)
@@ -53,7 +56,26 @@ func newProducerController(e *endpoint, self *actor.PID) (*producerController, e
 	if err != nil {
 		return nil, err
 	}
-	return &producerController{endpoint: e, node: e.node, actor: self, core: machine}, nil
+	c := &producerController{endpoint: e, node: e.node, mailbox: newMailbox(), actor: self, core: machine}
+	c.mailbox.at, c.mailbox.handle = c.fromActor, c.here
+	return c, nil
+}
+
+// fromActor tells whether a message is the producer actor's, whose goroutine
+// runs the turn where it can.
+func (c *producerController) fromActor(ctx *actor.ReceiveContext) bool {
+	if ctx.Sender() != c.actor {
+		return false
+	}
+	switch ctx.Message().(type) {
+	case *Produced, *StoredAck:
+		return true
+	}
+	return false
+}
+
+func (c *producerController) here(ctx *actor.ReceiveContext) {
+	here(ctx.Self(), func() bool { return c.turn(ctx) })
 }
 
 // PreStart implements actor.Actor.
@@ -61,10 +83,9 @@ func (c *producerController) PreStart(*actor.Context) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.stopped = false
+	c.mailbox.start()
 	c.failed.Store(false)
-	c.bound = map[core.Peer]sub{}
-	c.locals = map[core.Peer]*actor.PID{}
-	c.outboxes = map[core.Peer]*outbox.Outbox{}
+	c.bound = map[core.Peer]*carrier{}
 	return nil
 }
 
@@ -78,8 +99,8 @@ func (c *producerController) PostStop(*actor.Context) error {
 			t.Stop() // rule 18
 		}
 	}
-	for _, o := range c.outboxes {
-		o.Close()
+	for _, to := range c.bound {
+		to.close()
 	}
 	if c.self != nil {
 		c.node.leave(c.self)
@@ -152,6 +173,9 @@ func (c *producerController) turn(ctx *actor.ReceiveContext) (stop bool) {
 		c.lost(now, m)
 	case *goaktpb.Terminated:
 		c.core.Terminated(now, core.Peer(m.GetAddress()))
+	case *halt:
+	case *panicked:
+		panic(m.String())
 	case *inspect:
 		m.reply <- c.snapshot(now)
 	default:
@@ -161,14 +185,18 @@ func (c *producerController) turn(ctx *actor.ReceiveContext) (stop bool) {
 	return c.core.Stopped()
 }
 
+// box implements controller.
+func (c *producerController) box() *mailbox { return c.mailbox }
+
 // hasFailed implements controller.
 func (c *producerController) hasFailed() bool { return c.failed.Load() }
 
 // start begins an incarnation under a new session (rule 2).
 func (c *producerController) start(ctx *actor.ReceiveContext, now time.Duration) {
 	c.self, c.noSender = ctx.Self(), ctx.ActorSystem().NoSender()
+	c.peer = core.Peer(c.self.ID())
 	c.node.enter(companion{pid: c.self, endpoint: c.endpoint})
-	c.core.Start(now, randomID())
+	c.core.Start(now, randomID(), nil)
 	c.arm()
 }
 
@@ -224,9 +252,9 @@ func (c *producerController) setRecall() {
 // lost tells the core of every node at the host, or of one.
 func (c *producerController) lost(now time.Duration, m *peerLost) {
 	hosts := map[string]struct{}{}
-	for _, s := range c.bound {
-		if s.host != "" && m.matches(s.host) {
-			hosts[s.host] = struct{}{}
+	for _, to := range c.bound {
+		if to.host != "" && m.matches(to.host) {
+			hosts[to.host] = struct{}{}
 		}
 	}
 	for host := range hosts {
@@ -241,10 +269,9 @@ func (c *producerController) carryOut(now time.Duration) {
 			c.do(now, &effects[i])
 		}
 	}
-	for _, peer := range c.unbound {
-		if _, again := c.bound[peer]; !again {
-			c.drop(peer)
-		}
+	for i, from := range c.unbound {
+		c.drop(from)
+		c.unbound[i] = nil
 	}
 	c.unbound = c.unbound[:0]
 }
@@ -274,22 +301,22 @@ func (c *producerController) do(now time.Duration, e *core.Effect) {
 	case core.Unbound:
 		c.unbind(e)
 	case core.RegisterAck:
-		if pid := c.locals[e.Peer]; pid != nil {
-			c.tell(pid, &registered{Effect: *e})
+		if to := c.carrier(e); to.local != nil {
+			c.tell(to.local, &registered{Effect: *e})
 		} else {
-			c.post(e.Peer, e.Binding, codec.EncodeRegisterAck(e))
+			c.post(to, e.Binding, codec.EncodeRegisterAck(e))
 		}
 	case core.ControlAck:
-		if pid := c.locals[e.Peer]; pid != nil {
-			c.tell(pid, &acknowledged{session: e.Session, binding: e.Binding, control: e.Control})
+		if to := c.carrier(e); to.local != nil {
+			c.tell(to.local, &acknowledged{session: e.Session, binding: e.Binding, control: e.Control})
 		} else {
-			c.post(e.Peer, e.Binding, &wire.ControlAck{Session: e.Session, Binding: e.Binding, Control: e.Control})
+			c.post(to, e.Binding, &wire.ControlAck{Session: e.Session, Binding: e.Binding, Control: e.Control})
 		}
 	case core.Recall:
-		if pid := c.locals[e.Peer]; pid != nil {
-			c.tell(pid, &recall{session: e.Session, binding: e.Binding, sequence: e.Sequence})
+		if to := c.carrier(e); to.local != nil {
+			c.tell(to.local, &recall{session: e.Session, binding: e.Binding, sequence: e.Sequence})
 		} else {
-			c.post(e.Peer, e.Binding, &wire.Recall{Session: e.Session, Binding: e.Binding, Sequence: e.Sequence})
+			c.post(to, e.Binding, &wire.Recall{Session: e.Session, Binding: e.Binding, Sequence: e.Sequence})
 		}
 	case core.SetRecall:
 		c.setRecall()
@@ -311,41 +338,54 @@ func (c *producerController) tell(to *actor.PID, m protoMessage) {
 	_ = c.self.Tell(context.Background(), to, m)
 }
 
+// carrier of the binding that an effect is sent on.
+func (c *producerController) carrier(e *core.Effect) *carrier { return e.Link.Carrier.(*carrier) }
+
 func (c *producerController) dispatch(e *core.Effect) {
-	if pid := c.locals[e.Peer]; pid != nil {
-		m := &batch{session: e.Session, binding: e.Binding}
-		m.job[0] = e.Delivery
-		c.tell(pid, m)
+	to := c.carrier(e)
+	if to.local != nil {
+		c.hand(to, e)
 		return
 	}
-	if o := c.outbox(e.Peer); o != nil {
-		o.Job(e.Session, e.Binding, codec.EncodeJob(&e.Delivery))
+	if o := c.outbox(to); o != nil {
+		o.Job(e.Session, e.Binding, codec.EncodeJob(e.Delivery))
 	}
 }
 
-func (c *producerController) post(peer core.Peer, binding uint64, m protoMessage) {
-	if o := c.outbox(peer); o != nil {
+// hand gives a job to a worker's controller of this system, which takes it on
+// this goroutine if it has nothing else to do.
+func (c *producerController) hand(to *carrier, e *core.Effect) {
+	if box := to.consumer.mailbox; box.take() {
+		here(to.local, func() bool { return to.consumer.accept(c.peer, e) })
+		box.turn.Unlock()
+		return
+	}
+	c.tell(to.local, &batch{session: e.Session, binding: e.Binding, jobs: [1]*core.Delivery{e.Delivery}})
+}
+
+func (c *producerController) post(to *carrier, binding uint64, m protoMessage) {
+	if o := c.outbox(to); o != nil {
 		o.Message(binding, m)
 	}
 }
 
-// outbox returns the outbox toward a bound controller on another node.
-func (c *producerController) outbox(peer core.Peer) *outbox.Outbox {
-	if o := c.outboxes[peer]; o != nil {
-		return o
+// outbox returns the outbox of a carrier. After the binding's end it is a new
+// one, for an acknowledgement that follows.
+func (c *producerController) outbox(to *carrier) *outbox.Outbox {
+	if to.outbox != nil {
+		return to.outbox
 	}
-	to, err := c.node.remotePeer(peer)
+	address, err := c.node.remotePeer(to.peer)
 	if err != nil {
 		return nil
 	}
 	self := c.self
-	o := c.node.outbox(self, to, func(bindings []uint64) {
+	to.outbox = c.node.outbox(self, address, func(bindings []uint64) {
 		for _, b := range bindings {
 			_ = self.Tell(context.Background(), self, &sendFailed{binding: b})
 		}
 	})
-	c.outboxes[peer] = o
-	return o
+	return to.outbox
 }
 
 // verify answers at once for a sender of this system and beside the turn for
@@ -367,8 +407,8 @@ func (c *producerController) verify(now time.Duration, from core.Peer, r core.Re
 }
 
 func (c *producerController) probe(now time.Duration, e *core.Effect) {
-	binding, peer, incarnation := e.Binding, e.Peer, e.Incarnation
-	if e.Registration == nil || e.Registration.Host == "" {
+	binding, peer, incarnation := e.Binding, e.Peer, e.Registration.Incarnation
+	if e.Registration.Host == "" {
 		result := core.Gone
 		if _, ok := c.node.live(peer); ok {
 			result = core.Alive
@@ -389,42 +429,46 @@ func (c *producerController) probe(now time.Duration, e *core.Effect) {
 // bind watches a worker of this system, and looks again after the watch: one
 // that is gone already sends no Terminated (rule 32; part 5, trap 11).
 func (c *producerController) bind(now time.Duration, e *core.Effect) {
-	c.bound[e.Peer] = sub{binding: e.Binding, host: e.Registration.Host}
-	if e.Registration.Host != "" {
+	to := &carrier{peer: e.Peer, host: e.Registration.Host}
+	e.Link.Carrier, c.bound[e.Peer] = to, to
+	if to.host != "" {
 		return
 	}
 	companion, ok := c.node.live(e.Peer)
 	if ok {
-		c.locals[e.Peer] = companion.pid
+		to.local = companion.pid
+		to.consumer, ok = companion.pid.Actor().(*consumerController)
 		c.self.Watch(companion.pid)
-		ok = companion.pid.IsRunning()
+		ok = ok && companion.pid.IsRunning()
 	}
 	if !ok {
 		c.core.Terminated(now, e.Peer)
 	}
 }
 
-// unbind ends the outbox at once, so that nothing of an ended binding is sent
-// any more. What else belongs to the peer goes after the turn: an
-// acknowledgement may follow.
+// unbind throws away what waits, so that nothing of an ended binding is sent
+// any more. The rest goes after the turn: an acknowledgement may follow.
 func (c *producerController) unbind(e *core.Effect) {
-	if c.bound[e.Peer].binding == e.Binding {
-		delete(c.bound, e.Peer)
-		c.unbound = append(c.unbound, e.Peer)
+	to := c.carrier(e)
+	to.close()
+	if c.bound[to.peer] == to {
+		delete(c.bound, to.peer)
 	}
-	if o := c.outboxes[e.Peer]; o != nil {
-		o.Close()
-		delete(c.outboxes, e.Peer)
+	c.unbound = append(c.unbound, to)
+}
+
+func (c *producerController) drop(from *carrier) {
+	if from.outbox != nil {
+		from.outbox.Finish()
+	}
+	if next := c.bound[from.peer]; from.local != nil && (next == nil || next.local != from.local) {
+		c.self.UnWatch(from.local)
 	}
 }
 
-func (c *producerController) drop(peer core.Peer) {
-	if pid := c.locals[peer]; pid != nil {
-		c.self.UnWatch(pid)
-		delete(c.locals, peer)
-	}
-	if o := c.outboxes[peer]; o != nil {
-		o.Close()
-		delete(c.outboxes, peer)
+func (t *carrier) close() {
+	if t.outbox != nil {
+		t.outbox.Close()
+		t.outbox = nil
 	}
 }

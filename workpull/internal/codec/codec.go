@@ -146,19 +146,21 @@ func EncodeJob(d *core.Delivery) *wire.Job {
 }
 
 // DecodeBatch drops a batch with a job that could not have been accepted.
-func DecodeBatch(m *wire.Batch) ([]core.Delivery, bool) {
+func DecodeBatch(m *wire.Batch) ([]*core.Delivery, bool) {
 	if len(m.GetJobs()) == 0 || len(m.GetJobs()) > core.MaxWindow {
 		return nil, false
 	}
-	jobs := make([]core.Delivery, len(m.GetJobs()))
+	jobs := make([]*core.Delivery, len(m.GetJobs()))
+	values := make([]core.Delivery, len(jobs))
 	for i, j := range m.GetJobs() {
 		if j.GetSequence() == 0 || !j.GetSkip() && (j.GetMessageId() == "" || j.GetAttempt() == 0) {
 			return nil, false
 		}
-		jobs[i] = core.Delivery{
+		values[i] = core.Delivery{
 			Sequence: j.GetSequence(), ID: j.GetMessageId(), Attempt: j.GetAttempt(), Token: j.GetToken(), Skip: j.GetSkip(),
 			Payload: core.Payload{TypeURL: j.GetTypeUrl(), Value: j.GetPayload()},
 		}
+		jobs[i] = &values[i]
 	}
 	return jobs, true
 }

@@ -48,10 +48,10 @@ func TestTheWireKeepsEverything(t *testing.T) {
 	} {
 		jobs, ok := DecodeBatch(carry(t, &wire.Batch{Jobs: []*wire.Job{EncodeJob(&d)}}))
 		require.True(t, ok)
-		require.Empty(t, cmp.Diff([]core.Delivery{d}, jobs))
+		require.Empty(t, cmp.Diff([]*core.Delivery{&d}, jobs))
 	}
 
-	ack := carry(t, EncodeRegisterAck(&core.Effect{Session: 1, Binding: 2, Confirmed: 3, Nonce: 4, Lease: 5 * time.Second, Retired: true}))
+	ack := carry(t, EncodeRegisterAck(&core.Effect{Session: 1, Binding: 2, Grant: &core.Grant{Confirmed: 3, Nonce: 4, Lease: 5 * time.Second, Retired: true}}))
 	require.True(t, ack.GetRetired())
 	require.Equal(t, 5*time.Second, DecodeLease(ack))
 	require.EqualValues(t, 4, ack.GetNonce())
@@ -180,7 +180,7 @@ func seed(f *testing.F, m proto.Message) {
 func fuzzedProducer(t testing.TB) *core.Producer {
 	p, err := core.NewProducer(core.ProducerConfig{Name: "p", Actor: "actor", RetryInterval: time.Second, StoreAhead: 10})
 	require.NoError(t, err)
-	p.Start(0, 1)
+	p.Start(0, 1, nil)
 	r := core.Registration{Producer: "p", Endpoint: "e", Identity: "i", Incarnation: "n", Nonce: 1, Host: "h:1"}
 	p.Register(0, "peer", r)
 	p.Verified(0, "peer", r, true, 1)

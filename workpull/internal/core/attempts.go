@@ -158,7 +158,9 @@ func (p *Producer) Drop(id string) bool {
 		return false
 	}
 	p.dead.remove(j)
-	delete(p.jobs, id)
+	j.dropped = true
+	p.complete(j)
+	p.pumpLane()
 	return true
 }
 

@@ -6,6 +6,7 @@ import "time"
 type binding struct {
 	id    uint64
 	peer  Peer
+	link  Link
 	reg   Registration
 	since time.Duration // when it was bound
 

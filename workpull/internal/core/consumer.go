@@ -51,10 +51,10 @@ type Consumer struct {
 	confirmed  uint64 // every sequence up to here is done
 	reported   uint64 // confirmed and, in begun, started, as last sent
 	begun      uint64
-	requested  uint64 // granted demand
-	topUpAt    uint64 // confirmed at the last request
-	highest    uint64 // highest sequence received
-	buffer     []Delivery
+	requested  uint64      // granted demand
+	topUpAt    uint64      // confirmed at the last request
+	highest    uint64      // highest sequence received
+	buffer     []*Delivery // by sequence, modulo its length
 	buffered   int
 	running    *running
 	skips      map[uint64]struct{} // sequences above confirmed with nothing to do
@@ -74,7 +74,7 @@ type Consumer struct {
 // but the worker is busy until it is there.
 type running struct {
 	session, binding uint64
-	delivery         Delivery
+	delivery         *Delivery
 	stale            bool
 }
 
@@ -97,7 +97,7 @@ func NewConsumer(cfg ConsumerConfig) (*Consumer, error) {
 	case cfg.ResendInterval <= 0:
 		return nil, fmt.Errorf("resend interval: is %v, wanted more than zero", cfg.ResendInterval)
 	}
-	return &Consumer{cfg: cfg, buffer: make([]Delivery, cfg.Window), skips: map[uint64]struct{}{}}, nil
+	return &Consumer{cfg: cfg, buffer: make([]*Delivery, cfg.Window), skips: map[uint64]struct{}{}}, nil
 }
 
 // Start begins to look for the producer (rule 74).
@@ -197,8 +197,9 @@ func (c *Consumer) expected() uint64 {
 // holds tells whether the worker runs a delivery of the present binding.
 func (c *Consumer) holds() bool { return c.running != nil && !c.running.stale }
 
-// Batch brings jobs of the binding (rules 77, 78).
-func (c *Consumer) Batch(now time.Duration, from Peer, session, binding uint64, jobs []Delivery) {
+// Batch brings jobs of the binding, which nobody changes any more (rules 77,
+// 78).
+func (c *Consumer) Batch(now time.Duration, from Peer, session, binding uint64, jobs []*Delivery) {
 	if !c.current(from, session, binding) {
 		return
 	}
@@ -207,8 +208,7 @@ func (c *Consumer) Batch(now time.Duration, from Peer, session, binding uint64, 
 		return // handed back already
 	}
 	repeat := false
-	for i := range jobs {
-		d := &jobs[i]
+	for _, d := range jobs {
 		switch {
 		case d.Sequence > c.requested: // outside the grant
 		case d.Sequence <= c.confirmed:
@@ -234,13 +234,29 @@ func (c *Consumer) keep(d *Delivery) {
 	if _, skipped := c.skips[d.Sequence]; skipped { // recalled before it came
 		return
 	}
-	place := &c.buffer[d.Sequence%uint64(len(c.buffer))]
-	if place.Sequence == d.Sequence {
+	place := c.place(d.Sequence)
+	if *place != nil && (*place).Sequence == d.Sequence {
 		return
 	}
-	*place = *d
+	*place = d
 	c.buffered++
 	c.highest = max(c.highest, d.Sequence)
+}
+
+func (c *Consumer) place(sequence uint64) **Delivery {
+	return &c.buffer[sequence%uint64(len(c.buffer))]
+}
+
+// unbuffer takes a sequence out of the buffer; nil is none.
+func (c *Consumer) unbuffer(sequence uint64) *Delivery {
+	place := c.place(sequence)
+	d := *place
+	if d == nil || d.Sequence != sequence {
+		return nil
+	}
+	*place = nil
+	c.buffered--
+	return d
 }
 
 // deliver hands the next job to the worker when it is idle and the job is
@@ -249,13 +265,11 @@ func (c *Consumer) deliver() {
 	if c.running != nil || c.buffered == 0 {
 		return
 	}
-	place := &c.buffer[(c.confirmed+1)%uint64(len(c.buffer))]
-	if place.Sequence != c.confirmed+1 {
+	d := c.unbuffer(c.confirmed + 1)
+	if d == nil {
 		return
 	}
-	c.running = &running{session: c.session, binding: c.binding, delivery: *place}
-	*place = Delivery{}
-	c.buffered--
+	c.running = &running{session: c.session, binding: c.binding, delivery: d}
 	c.tell()
 }
 
@@ -267,11 +281,7 @@ func (c *Consumer) tell() {
 // skip leaves a tombstone: there is nothing to do under this sequence, though
 // it may still arrive.
 func (c *Consumer) skip(sequence uint64) {
-	place := &c.buffer[sequence%uint64(len(c.buffer))]
-	if place.Sequence == sequence {
-		*place = Delivery{}
-		c.buffered--
-	}
+	c.unbuffer(sequence)
 	c.skips[sequence] = struct{}{}
 	c.highest = max(c.highest, sequence)
 	if !c.holds() {

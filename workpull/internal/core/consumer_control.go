@@ -58,7 +58,7 @@ func (c *Consumer) received() []Range {
 	}
 	for s := c.expected(); s <= c.highest; s++ {
 		_, skipped := c.skips[s]
-		if skipped || c.buffer[s%uint64(len(c.buffer))].Sequence == s {
+		if d := *c.place(s); skipped || d != nil && d.Sequence == s {
 			add(s)
 		}
 	}

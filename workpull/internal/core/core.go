@@ -58,6 +58,9 @@ type Job struct {
 	Payload  Payload
 
 	state      jobState
+	accepted   bool      // durably
+	accepting  bool      // its accept waits or is under way
+	dropped    bool      // given up: its confirmation is no news
 	binding    *binding  // while dispatched
 	sequence   uint64    // while dispatched
 	token      uint64    // of the last attempt
@@ -94,6 +97,8 @@ const (
 	jobDispatched                 // at a worker
 	jobDelayed                    // waits for its backoff
 	jobDead                       // out of attempts
+	jobConfirming                 // done, the queue does not know yet
+	jobFinished                   // done, and resubmitted
 )
 
 // Stage names where a terminal failure happened.
@@ -124,11 +129,10 @@ const (
 	// Verify: find out whether Registration, sent by Peer, is genuine, and
 	// call Verified with the answer (rules 22-26).
 	Verify
-	// Probe: find out whether the controller at Peer with Incarnation still
-	// lives, and call Probed with Binding and the answer.
+	// Probe: find out whether the controller at Peer still lives in the
+	// incarnation of Registration, and call Probed with Binding and the answer.
 	Probe
-	// RegisterAck: send the acknowledgement to Peer (Session, Binding,
-	// Confirmed, Nonce, Lease, Retired).
+	// RegisterAck: send the acknowledgement to Peer (Session, Binding, Grant).
 	RegisterAck
 	// Bound and Unbound: a binding began or ended: watch, or stop watching,
 	// the controller at Peer; on Unbound drop its outbox (Binding, Reason).
@@ -146,6 +150,12 @@ const (
 	ControlAck
 	// DeadLettered: tell that Job is out of attempts and was put aside.
 	DeadLettered
+	// Load: load the queue and call Loaded (Session, Operation.Number).
+	Load
+	// Commit: have the queue carry Operation out and call Committed.
+	Commit
+	// Restarted: the controller began anew under Session; its timer is over.
+	Restarted
 	// Failed: publish a terminal failure (Stage, Err) and stop the controller.
 	Failed
 )
@@ -170,27 +180,43 @@ const (
 )
 
 // Effect is one thing that the caller has to do. Which fields are set depends
-// on Kind.
+// on Kind; it is kept small, since several are made for each job.
 type Effect struct {
-	Kind         Kind
-	Peer         Peer
-	Session      uint64
-	Binding      uint64
-	Token        uint64
-	Sequence     uint64
-	Control      uint64
-	Confirmed    uint64
-	Nonce        uint64
-	Lease        time.Duration
-	Retired      bool
-	Job          *Job
-	Registration *Registration
+	Kind     Kind
+	Peer     Peer
+	Session  uint64
+	Binding  uint64
+	Token    uint64
+	Sequence uint64
+	Control  uint64
+	Job      *Job
+	// Link is set in everything that is sent on a binding.
+	Link         *Link
+	Delivery     *Delivery
 	Message      *Control
-	Delivery     Delivery
-	Incarnation  string
+	Operation    *QueueOperation
+	Registration *Registration
 	Reason       Reason
-	Stage        Stage
-	Err          error
+	*Grant
+	*Terminal
+}
+
+// Link is what the caller keeps of a binding, so that it need not look it up
+// for each job. It lives as long as the binding does.
+type Link struct{ Carrier any }
+
+// Grant is the answer to a registration.
+type Grant struct {
+	Confirmed uint64
+	Nonce     uint64
+	Lease     time.Duration
+	Retired   bool
+}
+
+// Terminal is a failure that ends the controller.
+type Terminal struct {
+	Stage Stage
+	Err   error
 }
 
 // Registration is what a consumer controller says of itself.

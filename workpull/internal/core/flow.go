@@ -47,7 +47,7 @@ func (p *Producer) Control(now time.Duration, from Peer, m *Control) {
 		p.resend(b, m.Received)
 	}
 	if m.Kind == Drain || len(m.Exceptions) > 0 {
-		p.emit(Effect{Kind: ControlAck, Peer: b.peer, Session: p.session, Binding: b.id, Control: m.Number})
+		p.emit(Effect{Kind: ControlAck, Peer: b.peer, Link: &b.link, Session: p.session, Binding: b.id, Control: m.Number})
 	}
 	p.pump(now)
 }
@@ -98,9 +98,28 @@ func (p *Producer) confirm(now time.Duration, b *binding, upTo uint64) {
 	}
 }
 
+// complete takes a worker's confirmation of a job; a queue has to know first
+// (rule 38, B10).
 func (p *Producer) complete(j *Job) {
+	if p.lane.durable {
+		j.state = jobConfirming
+		p.lane.confirms = append(p.lane.confirms, j)
+		return
+	}
+	p.done(j)
+}
+
+// done forgets a job.
+func (p *Producer) done(j *Job) {
 	delete(p.jobs, j.ID)
+	if j.dropped {
+		return
+	}
 	p.confirmed++
+	p.tellConfirmed(j)
+}
+
+func (p *Producer) tellConfirmed(j *Job) {
 	if p.cfg.Confirmations {
 		p.emit(Effect{Kind: DeliveryConfirmed, Session: p.session, Job: j})
 	}
@@ -112,7 +131,7 @@ func (p *Producer) complete(j *Job) {
 // for a violation (rule 49).
 func (p *Producer) Late(now time.Duration, from Peer, session uint64, id string, token uint64) {
 	j := p.jobs[id]
-	if p.stopped || session != p.session || j == nil || !slices.Contains(j.past, attempt{token: token, peer: from}) {
+	if p.stopped || session != p.session || j == nil || j.state == jobConfirming || !slices.Contains(j.past, attempt{token: token, peer: from}) {
 		return
 	}
 	switch j.state {
@@ -126,7 +145,7 @@ func (p *Producer) Late(now time.Duration, from Peer, session uint64, id string,
 		b := j.binding
 		b.take(j.sequence)
 		p.index(b)
-		p.emit(Effect{Kind: Recall, Peer: b.peer, Session: p.session, Binding: b.id, Sequence: j.sequence})
+		p.emit(Effect{Kind: Recall, Peer: b.peer, Link: &b.link, Session: p.session, Binding: b.id, Sequence: j.sequence})
 	}
 	p.complete(j)
 	p.pump(now)
@@ -149,8 +168,8 @@ func (p *Producer) resend(b *binding, received []Range) {
 			continue
 		}
 		p.emit(Effect{
-			Kind: Dispatch, Peer: b.peer, Session: p.session, Binding: b.id, Sequence: s,
-			Delivery: Delivery{Sequence: s, Skip: true},
+			Kind: Dispatch, Peer: b.peer, Link: &b.link, Session: p.session, Binding: b.id, Sequence: s,
+			Delivery: &Delivery{Sequence: s, Skip: true},
 		})
 	}
 }

@@ -9,14 +9,22 @@ import (
 type handshake struct {
 	token uint64
 	state handshakeState
-	job   *Job // once answered
+	id    string // once answered
+	job   *Job   // once stored
+	// payload is the controller's snapshot, until the queue has it.
+	payload Payload
 }
+
+// answer completes the store.
+func (h *handshake) answer(job *Job) { h.state, h.job, h.payload = stored, job, Payload{} }
 
 type handshakeState uint8
 
 const (
-	granted handshakeState = iota
-	stored
+	granted   handshakeState = iota
+	storing                  // the queue has not answered
+	stored                   // told Stored
+	accepting                // acknowledged, the queue has not answered
 	done
 )
 
@@ -55,7 +63,7 @@ func (h *handshakes) wasGranted(token uint64) bool {
 }
 
 func (h *handshakes) complete(at *handshake) {
-	at.state, at.job = done, nil
+	at.state, at.id, at.job = done, "", nil
 	h.open--
 	n := 0
 	for n < len(h.list) && h.list[n].state == done {
@@ -89,11 +97,12 @@ func (p *Producer) openCredits() {
 // retell tells the producer actor once more what it has not answered
 // (rules 5, 14, 17).
 func (p *Producer) retell(h *handshake) {
-	if h.state == granted {
+	switch h.state {
+	case granted:
 		p.emit(Effect{Kind: RequestNext, Session: p.session, Token: h.token})
-		return
+	case stored:
+		p.emit(Effect{Kind: Stored, Session: p.session, Token: h.token, Job: h.job})
 	}
-	p.emit(Effect{Kind: Stored, Session: p.session, Token: h.token, Job: h.job})
 }
 
 // Produced is the producer actor's answer to a RequestNext. Payload is a
@@ -110,13 +119,20 @@ func (p *Producer) Produced(now time.Duration, from Peer, session, token uint64,
 	switch {
 	case h == nil || h.state == done: // rule 8
 		return
-	case h.state == stored && h.job.ID != id: // rule 9
-		p.fail(StageProtocol, violation("token %d was answered with %q before and with %q now", token, h.job.ID, id))
+	case h.state != granted && h.id != id: // rule 9
+		p.fail(StageProtocol, violation("token %d was answered with %q before and with %q now", token, h.id, id))
 		return
-	case h.state == stored: // rule 7
+	case h.state != granted: // rule 7
 		return
 	}
+	h.id = id
 	job, known := p.jobs[id]
+	if !known && p.lane.durable {
+		h.state, h.payload = storing, payload
+		p.lane.stores = append(p.lane.stores, token)
+		p.pumpLane()
+		return
+	}
 	if !known {
 		if p.cursor == math.MaxUint64 { // rule 19
 			p.fail(StageProtocol, ErrExhausted)
@@ -126,7 +142,7 @@ func (p *Producer) Produced(now time.Duration, from Peer, session, token uint64,
 		job = &Job{ID: id, StoreSequence: p.cursor, Attempt: 1, Payload: payload}
 		p.jobs[id] = job
 	}
-	h.state, h.job = stored, job
+	h.answer(job)
 	p.retell(h)
 }
 
@@ -144,15 +160,18 @@ func (p *Producer) StoredAck(now time.Duration, from Peer, session, token uint64
 	if h == nil || h.state == done { // a duplicate
 		return
 	}
-	if h.state == granted {
+	switch {
+	case h.state == granted || h.state == storing:
 		p.fail(StageProtocol, violation("StoredAck for token %d came before Stored", token))
 		return
-	}
-	job := h.job
-	p.handshakes.complete(h)
-	if job.state == jobStored && p.jobs[job.ID] == job {
-		p.accepted++
-		p.enqueue(job)
+	case h.state == accepting: // a duplicate
+		return
+	case p.lane.durable:
+		p.accept(h)
+	default:
+		job := h.job
+		p.handshakes.complete(h)
+		p.admit(job)
 	}
 	p.pump(now)
 }

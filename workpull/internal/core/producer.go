@@ -23,6 +23,10 @@ type ProducerConfig struct {
 	StoreAhead int
 	// Lease of a worker's controller; 0 is DefaultLease (B5).
 	Lease time.Duration
+	// Durable tells that there is a queue, which the controller loads first and
+	// asks to store, accept and confirm (rules 55-63). Batches tells that it
+	// takes many of these in one commit, and gives the sequences (B8).
+	Durable, Batches bool
 	// Confirmations asks for DeliveryConfirmed (rule 52).
 	Confirmations bool
 	// Packed gives a job to the worker that was used last among those that
@@ -55,6 +59,7 @@ type Producer struct {
 	stopped    bool
 
 	handshakes handshakes
+	lane       lane
 	cursor     uint64 // last store sequence
 
 	jobs    map[string]*Job // every job held, by MessageID
@@ -112,6 +117,8 @@ func NewProducer(cfg ProducerConfig) (*Producer, error) {
 		return nil, fmt.Errorf("attempts: at most %d, wanted at least one, or zero for no end", cfg.MaxAttempts)
 	case cfg.FirstBackoff < 0 || cfg.LastBackoff < 0:
 		return nil, fmt.Errorf("backoff: from %v to %v, wanted more than zero", cfg.FirstBackoff, cfg.LastBackoff)
+	case cfg.Batches && !cfg.Durable:
+		return nil, fmt.Errorf("batches: there is no queue that takes them")
 	case cfg.Lease < 0:
 		return nil, fmt.Errorf("lease: is %v, wanted more than zero", cfg.Lease)
 	}
@@ -134,8 +141,9 @@ func NewProducer(cfg ProducerConfig) (*Producer, error) {
 }
 
 // Start begins an incarnation under a new session: everything volatile is
-// gone, and timers of earlier incarnations are stale (rule 2).
-func (p *Producer) Start(now time.Duration, session uint64) {
+// gone, and timers of earlier incarnations are stale (rule 2). A queue that was
+// loaded already comes with it; otherwise one is loaded first (rules 55, 56).
+func (p *Producer) Start(now time.Duration, session uint64, queue *LoadedQueue) {
 	*p = Producer{
 		cfg: p.cfg, out: p.out[:0], taken: p.taken,
 		session:    session,
@@ -149,8 +157,19 @@ func (p *Producer) Start(now time.Duration, session uint64) {
 		retired:    map[string]bool{},
 		lastTick:   now,
 	}
+	if p.cfg.Durable {
+		p.lane = lane{durable: true, finished: map[string]struct{}{}}
+		if queue == nil {
+			p.load()
+			return
+		}
+		p.adopt(&queue.State, queue.Epoch)
+	}
 	p.pump(now)
 }
+
+// Session of this incarnation.
+func (p *Producer) Session() uint64 { return p.session }
 
 // Generation is that of the timer; it rises with each Start (rule 18).
 func (p *Producer) Generation() uint64 { return p.generation }
@@ -171,7 +190,7 @@ func (p *Producer) emit(e Effect) { p.out = append(p.out, e) }
 // fail is the one terminal failure of an incarnation (rule 91).
 func (p *Producer) fail(stage Stage, err error) {
 	p.stopped = true
-	p.emit(Effect{Kind: Failed, Session: p.session, Stage: stage, Err: err})
+	p.emit(Effect{Kind: Failed, Session: p.session, Terminal: &Terminal{Stage: stage, Err: err}})
 }
 
 // Tick resends what the producer actor has not answered, brings back jobs
@@ -210,7 +229,7 @@ func (p *Producer) leaseClock(now time.Duration) time.Duration { return now - p.
 
 // pump gives out what can be given, then asks for more (rules 4, 51).
 func (p *Producer) pump(now time.Duration) {
-	if p.stopped {
+	if p.stopped || p.lane.loading {
 		return
 	}
 	p.dispatch(now)
@@ -218,6 +237,7 @@ func (p *Producer) pump(now time.Duration) {
 		return
 	}
 	p.openCredits()
+	p.pumpLane()
 	p.considerRecall()
 }
 
@@ -268,8 +288,8 @@ func (p *Producer) assign(now time.Duration, b *binding, j *Job) {
 
 func (p *Producer) send(b *binding, j *Job) {
 	p.emit(Effect{
-		Kind: Dispatch, Peer: b.peer, Session: p.session, Binding: b.id, Sequence: j.sequence,
-		Delivery: Delivery{Sequence: j.sequence, ID: j.ID, Attempt: j.Attempt, Token: j.token, Payload: j.Payload},
+		Kind: Dispatch, Peer: b.peer, Link: &b.link, Session: p.session, Binding: b.id, Sequence: j.sequence,
+		Delivery: &Delivery{Sequence: j.sequence, ID: j.ID, Attempt: j.Attempt, Token: j.token, Payload: j.Payload},
 	})
 }
 

@@ -66,7 +66,7 @@ func (p *Producer) recallFor(now time.Duration, target *binding, looked *int) bo
 		}
 		b.recalls = append(b.recalls, recall{sequence: sequence, target: target.id, at: now})
 		p.expect(target, true)
-		p.emit(Effect{Kind: Recall, Peer: b.peer, Session: p.session, Binding: b.id, Sequence: sequence})
+		p.emit(Effect{Kind: Recall, Peer: b.peer, Link: &b.link, Session: p.session, Binding: b.id, Sequence: sequence})
 		return true
 	}
 	return false

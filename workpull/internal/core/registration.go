@@ -35,8 +35,8 @@ func (p *Producer) renew(now time.Duration, b *binding, r Registration) {
 
 func (p *Producer) acknowledge(b *binding) {
 	p.emit(Effect{
-		Kind: RegisterAck, Peer: b.peer, Session: p.session, Binding: b.id,
-		Confirmed: b.confirmed, Nonce: b.reg.Nonce, Lease: p.cfg.Lease, Retired: b.retired,
+		Kind: RegisterAck, Peer: b.peer, Link: &b.link, Session: p.session, Binding: b.id,
+		Grant: &Grant{Confirmed: b.confirmed, Nonce: b.reg.Nonce, Lease: p.cfg.Lease, Retired: b.retired},
 	})
 }
 
@@ -83,7 +83,7 @@ func (p *Producer) bind(now time.Duration, from Peer, r Registration, id uint64)
 	b.slot = len(p.slots)
 	p.slots = append(p.slots, b)
 	p.bindings[id], p.byPeer[from], p.byIdentity[r.Identity] = b, b, b
-	p.emit(Effect{Kind: Bound, Peer: from, Binding: id, Registration: &b.reg})
+	p.emit(Effect{Kind: Bound, Peer: from, Link: &b.link, Binding: id, Registration: &b.reg})
 	p.acknowledge(b)
 }
 
@@ -126,7 +126,7 @@ func (p *Producer) end(now time.Duration, b *binding, why Reason) {
 		delete(p.byIdentity, b.reg.Identity)
 	}
 	p.slots[b.slot] = nil
-	p.emit(Effect{Kind: Unbound, Peer: b.peer, Binding: b.id, Registration: &b.reg, Reason: why})
+	p.emit(Effect{Kind: Unbound, Peer: b.peer, Link: &b.link, Binding: b.id, Registration: &b.reg, Reason: why})
 }
 
 // SendFailed tells that something sent to a binding may not have arrived:
@@ -168,7 +168,7 @@ func (p *Producer) probe(b *binding) {
 		return
 	}
 	b.probing = true
-	p.emit(Effect{Kind: Probe, Peer: b.peer, Binding: b.id, Incarnation: b.reg.Incarnation, Registration: &b.reg})
+	p.emit(Effect{Kind: Probe, Peer: b.peer, Binding: b.id, Registration: &b.reg})
 }
 
 // Probed answers a Probe. A worker that is gone loses its binding at once, and

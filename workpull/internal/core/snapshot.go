@@ -88,6 +88,8 @@ const (
 	StateRunning  = "running"  // given to the worker actor
 	StateDelayed  = "delayed"  // for its backoff
 	StateDead     = "dead"     // out of attempts
+	// StateConfirming: done, and the queue is to be told.
+	StateConfirming = "confirming"
 )
 
 // Explain tells where a job is. It is constant work.
@@ -106,6 +108,8 @@ func (p *Producer) Explain(id string) (JobState, bool) {
 		s.State, s.Due = StateDelayed, j.due
 	case jobDead:
 		s.State = StateDead
+	case jobConfirming:
+		s.State = StateConfirming
 	case jobDispatched:
 		s.State = StateBuffered
 		if j.sequence <= j.binding.started {

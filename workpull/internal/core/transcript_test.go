@@ -117,15 +117,19 @@ func (s *producerScript) run(t *testing.T, d *datadriven.TestData) string {
 			RetryInterval: a.duration("retry", 500*time.Millisecond),
 			Credits:       int(a.num("credits", 0)), StoreAhead: int(a.num("store-ahead", 0)),
 			Packed: a.has("packed"), Lease: a.duration("lease", 0), Confirmations: a.has("confirmations"),
-			MaxAttempts: int(a.num("attempts", 0)), FirstBackoff: a.duration("first-backoff", 0), LastBackoff: a.duration("last-backoff", 0),
+			MaxAttempts: int(a.num("attempts", 0)), Durable: a.has("durable"), Batches: a.has("batches"), FirstBackoff: a.duration("first-backoff", 0), LastBackoff: a.duration("last-backoff", 0),
 		})
 		if err != nil {
 			return err.Error()
 		}
 		*s = producerScript{p: p, workers: map[string]*worker{}, next: 10}
-		s.p.Start(s.now, session1)
+		s.p.Start(s.now, session1, nil)
 	case "restart":
-		s.p.Start(s.now, a.num("session", session1+1))
+		s.p.Start(s.now, a.num("session", session1+1), nil)
+	case "loaded":
+		s.p.Loaded(s.now, a.num("session", s.p.session), a.num("operation", s.p.lane.last), a.state(), a.num("epoch", 1), a.err())
+	case "committed":
+		s.p.Committed(s.now, a.num("session", s.p.session), a.num("operation", s.p.lane.last), a.outcomes(), a.err(), 777)
 	case "exhaust":
 		s.p.cursor = ^uint64(0)
 	case "exhaust-worker":
@@ -354,6 +358,12 @@ func describe(e Effect) string {
 		return fmt.Sprintf("ControlAck to=%s control=%d", e.Peer, e.Control)
 	case Failed:
 		return fmt.Sprintf("Failed stage=%s: %v", e.Stage, e.Err)
+	case Load:
+		return fmt.Sprintf("Load operation=%d", e.Operation.Number)
+	case Commit:
+		return describeOperation(e.Operation)
+	case Restarted:
+		return fmt.Sprintf("Restarted session=%d", e.Session)
 	case Resolve:
 		return "Resolve"
 	case SendRegister:
@@ -375,6 +385,23 @@ func describe(e Effect) string {
 		return "Drained"
 	}
 	return fmt.Sprintf("effect %d", e.Kind)
+}
+
+func describeOperation(o *QueueOperation) string {
+	s := fmt.Sprintf("Commit operation=%d epoch=%d", o.Number, o.Epoch)
+	for _, j := range o.Stores {
+		s += fmt.Sprintf(" store=%s", j.ID)
+		if j.Sequence != 0 {
+			s += fmt.Sprintf("@%d", j.Sequence)
+		}
+	}
+	for _, id := range o.Accepts {
+		s += " accept=" + id
+	}
+	for _, id := range o.Confirms {
+		s += " confirm=" + id
+	}
+	return s
 }
 
 func describeControl(m *Control) string {
@@ -427,14 +454,14 @@ func (s *consumerScript) run(t *testing.T, d *datadriven.TestData) string {
 		s.session, s.binding = a.num("session", session1), a.num("binding", 11)
 		s.c.RegisterAck(s.now, producer, s.session, s.binding, a.num("confirmed", 0), a.num("nonce", s.c.nonce), a.duration("lease", DefaultLease), a.has("retired"))
 	case "batch":
-		var jobs []Delivery
+		var jobs []*Delivery
 		for _, arg := range d.CmdArgs {
 			seq, id, ok := strings.Cut(arg.Key, ":")
 			if !ok {
 				continue
 			}
 			n, _ := strconv.ParseUint(seq, 10, 64)
-			jobs = append(jobs, Delivery{Sequence: n, ID: id, Attempt: 1, Token: n, Skip: id == "skip"})
+			jobs = append(jobs, &Delivery{Sequence: n, ID: id, Attempt: 1, Token: n, Skip: id == "skip"})
 		}
 		s.c.Batch(s.now, producer, a.num("session", s.session), a.num("binding", s.binding), jobs)
 	case "confirm", "reject":

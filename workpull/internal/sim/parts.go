@@ -140,9 +140,9 @@ func (w *World) dispatch(e core.Effect) {
 	if f != nil {
 		f.last = max(f.last, e.Sequence)
 	}
-	d := e.Delivery
+	d := *e.Delivery
 	w.toWorker(e.Peer, e.Binding, func(v *worker) {
-		v.consumer.Batch(w.now, "controller", e.Session, e.Binding, []core.Delivery{d})
+		v.consumer.Batch(w.now, "controller", e.Session, e.Binding, []*core.Delivery{&d})
 	})
 }
 
@@ -207,7 +207,7 @@ func (w *World) consume(v *worker, e core.Effect) {
 		w.at(core.FlushDelay, v, func() { v.consumer.Flush(w.now); w.settleWorker(v) })
 	case core.SendLate:
 		w.Late++
-		d := e.Delivery
+		d := *e.Delivery
 		w.toProducer(v, func() { w.producer.Late(w.now, v.peer, e.Session, d.ID, d.Token) })
 	case core.Drained:
 		w.say("%s: drained", v.name)
@@ -234,7 +234,7 @@ func (w *World) handle(v *worker, e core.Effect) {
 	}
 	w.ran[e.Delivery.ID+" at "+v.reg.Identity] = true
 	run := w.fresh()
-	v.run, v.running, v.session, v.binding = run, e.Delivery, e.Session, e.Binding
+	v.run, v.running, v.session, v.binding = run, *e.Delivery, e.Session, e.Binding
 	length := time.Duration(w.rng.IntN(200)) * time.Millisecond
 	if w.chance(20) {
 		length = 30 * time.Second // longer than the lease

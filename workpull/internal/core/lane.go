@@ -1,0 +1,363 @@
+package core
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"time"
+)
+
+// The durable lane (rules 55-63): what the producer controller asks of its
+// queue, one operation under way at a time. The operations of the handshake go
+// before confirmations, and confirmations keep their order. A queue that takes
+// batches gets everything that waits in one commit (B8).
+//
+// Whoever carries the operations out tries again what may be tried again, so
+// that an error here is final (rule 60).
+
+// Errors of a queue that are never tried again and end the controller
+// (rules 60, 61).
+var (
+	// ErrQueueFenced: another writer owns the queue by now.
+	ErrQueueFenced = errors.New("the queue is fenced: another writer loaded it later")
+	// ErrQueueConflict: the operation contradicts what is stored.
+	ErrQueueConflict = errors.New("the operation conflicts with what the queue has stored")
+)
+
+// maxBatch bounds the operations of one commit, of each kind.
+const maxBatch = 1024
+
+// StoredJob is a job as its queue has it.
+type StoredJob struct {
+	ID       string
+	Sequence uint64
+	Payload  Payload
+	// Accepted tells whether the producer actor acknowledged Stored (B1).
+	Accepted bool
+}
+
+// QueueState is what a queue holds when it is loaded.
+type QueueState struct {
+	// Jobs that are not confirmed, in ascending order of their sequence.
+	Jobs []StoredJob
+	// Cursor is the last sequence that was given.
+	Cursor uint64
+}
+
+// validate holds a state to rule 67.
+func (s *QueueState) validate() error {
+	seen := make(map[string]struct{}, len(s.Jobs))
+	last := uint64(0)
+	for i := range s.Jobs {
+		j := &s.Jobs[i]
+		_, twice := seen[j.ID]
+		switch {
+		case j.ID == "":
+			return fmt.Errorf("job %d has no MessageID: %w", j.Sequence, ErrQueueConflict)
+		case twice:
+			return fmt.Errorf("MessageID %q is there twice: %w", j.ID, ErrQueueConflict)
+		case j.Sequence <= last || j.Sequence > s.Cursor:
+			return fmt.Errorf("sequence %d of %q comes after %d, the cursor is %d: %w", j.Sequence, j.ID, last, s.Cursor, ErrQueueConflict)
+		case j.Payload.TypeURL == "":
+			return fmt.Errorf("job %q has no payload: %w", j.ID, ErrQueueConflict)
+		}
+		seen[j.ID] = struct{}{}
+		last = j.Sequence
+	}
+	return nil
+}
+
+// LoadedQueue is a queue that was loaded before the controller starts, so that
+// a load that fails fails its spawn (rule 56). Its state is valid.
+type LoadedQueue struct {
+	State QueueState
+	Epoch uint64
+}
+
+// NewLoadedQueue holds what a queue returned to rules 65 and 67.
+func NewLoadedQueue(state QueueState, epoch uint64) (*LoadedQueue, error) {
+	if epoch == 0 {
+		return nil, fmt.Errorf("epoch 0, wanted one above all before: %w", ErrQueueConflict)
+	}
+	if err := state.validate(); err != nil {
+		return nil, err
+	}
+	return &LoadedQueue{State: state, Epoch: epoch}, nil
+}
+
+// QueueOperation is one commit. A plain queue gets one store, one accept or one
+// confirmation; the order within a commit is that of the fields.
+type QueueOperation struct {
+	// Number of the operation within the session, and Epoch that owns it.
+	Number, Epoch uint64
+	// Stores carry the proposed sequence, the cursor and one, if the queue
+	// takes no batches; otherwise the queue gives the sequences (rule 68).
+	Stores []StoredJob
+	// Accepts and Confirms are MessageIDs.
+	Accepts, Confirms []string
+}
+
+// stage is where a failure of the operation belongs.
+func (o *QueueOperation) stage() Stage {
+	switch {
+	case len(o.Stores) > 0:
+		return StageStore
+	case len(o.Accepts) > 0:
+		return StageAccept
+	default:
+		return StageConfirm
+	}
+}
+
+// StoreOutcome is what a queue answers to one store.
+type StoreOutcome struct {
+	Sequence uint64
+	// Payload of the first write; it may be left out when that is the one just
+	// stored (rule 12).
+	Payload Payload
+	// Already tells that the MessageID was stored before (rule 69).
+	Already bool
+}
+
+// lane is the producer controller's side of its queue.
+type lane struct {
+	durable bool
+	loading bool
+	epoch   uint64
+	last    uint64 // number of the last operation
+
+	stores   []uint64 // tokens of handshakes that wait to be stored
+	accepts  []acceptance
+	confirms []*Job
+	under    commit // what is under way
+
+	// finished are MessageIDs that were confirmed before they were accepted:
+	// a resubmission of one must not run again (rule 16, B1).
+	finished map[string]struct{}
+}
+
+// commit is the operation under way.
+type commit struct {
+	operation *QueueOperation
+	stores    []uint64
+	accepts   []acceptance
+	confirms  []*Job
+}
+
+// acceptance is a job to be accepted, and the handshake that waits for it.
+type acceptance struct {
+	job   *Job
+	token uint64
+}
+
+// load asks for the queue's state, under a fresh epoch.
+func (p *Producer) load() {
+	p.lane.loading = true
+	p.lane.last++
+	p.emit(Effect{Kind: Load, Session: p.session, Operation: &QueueOperation{Number: p.lane.last}})
+}
+
+// Loaded answers Load. The pool is the loaded jobs in store order and the
+// cursor goes on where it was (rule 55). A load that failed, after all its
+// attempts, ends the controller (rule 56).
+func (p *Producer) Loaded(now time.Duration, session, number uint64, state QueueState, epoch uint64, err error) {
+	if p.stopped || session != p.session || !p.lane.loading || number != p.lane.last { // rules 57, 63
+		return
+	}
+	var queue *LoadedQueue
+	if err == nil {
+		queue, err = NewLoadedQueue(state, epoch)
+	}
+	if err != nil {
+		p.fail(StageLoad, err)
+		return
+	}
+	p.lane.loading = false
+	p.adopt(&queue.State, queue.Epoch)
+	p.pump(now)
+}
+
+// adopt takes over what a queue holds. Jobs that are stored and not accepted
+// run too: only a StoredAck accepts them, so that a resubmission still finds
+// its first write (B1).
+func (p *Producer) adopt(state *QueueState, epoch uint64) {
+	p.lane.epoch, p.cursor = epoch, state.Cursor
+	for i := range state.Jobs {
+		s := &state.Jobs[i]
+		j := &Job{ID: s.ID, StoreSequence: s.Sequence, Attempt: 1, Payload: s.Payload, accepted: s.Accepted}
+		p.jobs[j.ID] = j
+		p.enqueue(j)
+	}
+}
+
+// pumpLane begins the next operation when none is under way.
+func (p *Producer) pumpLane() {
+	l := &p.lane
+	if !l.durable || l.loading || l.under.operation != nil || p.stopped {
+		return
+	}
+	n := 1
+	if p.cfg.Batches {
+		n = maxBatch
+	}
+	var c commit
+	c.stores, l.stores = split(l.stores, n)
+	if p.cfg.Batches || len(c.stores) == 0 {
+		c.accepts, l.accepts = split(l.accepts, n)
+	}
+	if p.cfg.Batches || len(c.stores)+len(c.accepts) == 0 { // rule 58
+		c.confirms, l.confirms = split(l.confirms, n)
+	}
+	if len(c.stores)+len(c.accepts)+len(c.confirms) == 0 {
+		return
+	}
+	if uint64(len(c.stores)) > math.MaxUint64-p.cursor { // rule 19
+		p.fail(StageProtocol, ErrExhausted)
+		return
+	}
+	l.last++
+	o := &QueueOperation{Number: l.last, Epoch: l.epoch}
+	for i, token := range c.stores {
+		h := p.handshakes.find(token)
+		s := StoredJob{ID: h.id, Payload: h.payload}
+		if !p.cfg.Batches {
+			s.Sequence = p.cursor + 1 + uint64(i)
+		}
+		o.Stores = append(o.Stores, s)
+	}
+	for _, a := range c.accepts {
+		o.Accepts = append(o.Accepts, a.job.ID)
+	}
+	for _, j := range c.confirms {
+		o.Confirms = append(o.Confirms, j.ID)
+	}
+	c.operation = o
+	l.under = c
+	p.emit(Effect{Kind: Commit, Session: p.session, Operation: o})
+}
+
+// split takes up to n from the front.
+func split[T any](from []T, n int) (front, rest []T) {
+	if n >= len(from) {
+		return from, nil
+	}
+	return from[:n:n], from[n:]
+}
+
+// Committed answers Commit, with one outcome for each store. A stale answer
+// changes nothing (rules 57, 63). fresh is a random session, for a controller
+// that has to begin anew: after an error that is neither a fence nor a conflict
+// nobody knows what the queue holds (rule 62).
+func (p *Producer) Committed(now time.Duration, session, number uint64, outcomes []StoreOutcome, err error, fresh uint64) {
+	o := p.lane.under.operation
+	if p.stopped || session != p.session || o == nil || o.Number != number {
+		return
+	}
+	if err == nil && len(outcomes) != len(o.Stores) {
+		err = fmt.Errorf("%d outcomes of %d stores: %w", len(outcomes), len(o.Stores), ErrQueueConflict)
+	}
+	if errors.Is(err, ErrQueueFenced) || errors.Is(err, ErrQueueConflict) { // rule 61
+		p.fail(o.stage(), err)
+		return
+	}
+	if err != nil {
+		p.reset(now, fresh)
+		return
+	}
+	c := p.lane.under
+	p.lane.under = commit{}
+	for i, token := range c.stores {
+		p.stored(p.handshakes.find(token), &outcomes[i])
+	}
+	for _, a := range c.accepts {
+		p.acceptedJob(a)
+	}
+	for _, j := range c.confirms {
+		p.confirmedJob(j)
+	}
+	p.pump(now)
+}
+
+// stored goes on with what the queue returned, never with what was proposed
+// (rules 12, 13).
+func (p *Producer) stored(h *handshake, s *StoreOutcome) {
+	p.cursor = max(p.cursor, s.Sequence)
+	job := p.jobs[h.id]
+	if job == nil {
+		job = &Job{ID: h.id, StoreSequence: s.Sequence, Attempt: 1, Payload: h.payload}
+		if s.Payload.TypeURL != "" {
+			job.Payload = s.Payload
+		}
+		if _, done := p.lane.finished[h.id]; done {
+			job.state = jobFinished
+		} else {
+			p.jobs[h.id] = job
+		}
+	}
+	h.answer(job)
+	p.retell(h)
+}
+
+// accept lets the queue know that the producer actor acknowledged the job. With
+// batches that may ride in any later commit: a job that is stored and not
+// accepted is not lost (B1).
+func (p *Producer) accept(h *handshake) {
+	job := h.job
+	if job.accepted || job.accepting { // a resubmission
+		p.handshakes.complete(h)
+		return
+	}
+	job.accepting = true
+	p.lane.accepts = append(p.lane.accepts, acceptance{job: job, token: h.token})
+	if p.cfg.Batches {
+		p.handshakes.complete(h)
+		p.admit(job)
+		return
+	}
+	h.state = accepting
+}
+
+// acceptedJob is accepted durably.
+func (p *Producer) acceptedJob(a acceptance) {
+	j := a.job
+	j.accepted, j.accepting = true, false
+	if h := p.handshakes.find(a.token); h != nil && h.state == accepting {
+		p.handshakes.complete(h)
+	}
+	p.admit(j)
+	if j.state == jobFinished {
+		delete(p.lane.finished, j.ID)
+		p.tellConfirmed(j)
+	}
+}
+
+// admit lets an accepted job join the pool, once (rule 16).
+func (p *Producer) admit(j *Job) {
+	if j.state == jobStored && p.jobs[j.ID] == j {
+		p.accepted++
+		p.enqueue(j)
+	}
+}
+
+// confirmedJob is confirmed durably: only now it is done (B10).
+func (p *Producer) confirmedJob(j *Job) {
+	if !j.accepted && !j.accepting {
+		p.lane.finished[j.ID] = struct{}{}
+	}
+	p.done(j)
+}
+
+// reset begins anew within this controller: every binding ends, and the queue
+// is loaded again under a fresh epoch (rule 62).
+func (p *Producer) reset(now time.Duration, session uint64) {
+	for _, b := range p.slots {
+		if b != nil {
+			p.emit(Effect{Kind: Unbound, Peer: b.peer, Link: &b.link, Binding: b.id, Registration: &b.reg, Reason: ReasonProducer})
+		}
+	}
+	out := p.out
+	p.out = nil
+	p.Start(now, session, nil)
+	p.out = append(out, p.out...)
+	p.emit(Effect{Kind: Restarted, Session: session})
+}
