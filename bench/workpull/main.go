@@ -1,151 +1,84 @@
-// Command workpull measures the pattern on one node: 200-byte jobs from submit
-// to confirmed, for several numbers of workers and credits.
+// Command workpull measures the work-pulling pattern: 200-byte jobs, from
+// submit to confirmed, on one node and over loopback between processes.
 //
-//	go run ./workpull -runs 5
+//	go run ./workpull -runs 5 -run 'one node' -profile /tmp/profiles
 //
-// Each row is the median of its runs, with the spread from the lowest to the
-// highest, and is also written to -out as one JSON object a line: measure,
-// value, unit, better, runs, spread.
+// The table on standard output gives for each measure the median of its runs,
+// the spread from the lowest to the highest, and the bar beside it. The rows go
+// to -out too, one JSON object a line: measure, value, unit, bar, better, runs,
+// spread. A bar that is not met does not fail the command.
+//
+// The measures take turns, so that a machine whose speed drifts treats them
+// alike, and each run has a process of its own, so that none inherits another's
+// heap.
 package main
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"flag"
 	"fmt"
 	"os"
-	"path/filepath"
-	"slices"
-	"text/tabwriter"
-	"time"
-
-	"github.com/tochemey/goakt/v3/actor"
-	"github.com/tochemey/goakt/v3/log"
-
-	"github.com/workpull/operator/workpull"
+	"os/signal"
+	"regexp"
 )
 
-// row is one line of the table.
-type row struct {
-	Measure string  `json:"measure"`
-	Value   float64 `json:"value"`
-	Unit    string  `json:"unit"`
-	Better  string  `json:"better"`
-	Runs    int     `json:"runs"`
-	// Spread is the highest run less the lowest, in Unit.
-	Spread float64 `json:"spread"`
-}
+// Roles in which the command starts itself, as the first argument.
+const (
+	onceRole   = "once"   // one run of one experiment
+	workerRole = "worker" // a worker process of an experiment
+)
 
 func main() {
-	runs := flag.Int("runs", 5, "runs of each measure")
-	jobs := flag.Int("jobs", 300_000, "jobs of one run")
-	out := flag.String("out", "", "file for the rows as JSON lines")
-	flag.Parse()
-	if err := run(context.Background(), *runs, *jobs, *out); err != nil {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
+	defer stop()
+	if err := start(ctx, os.Args[1:]); err != nil && !errors.Is(err, flag.ErrHelp) {
 		fmt.Fprintln(os.Stderr, "bench:", err)
 		os.Exit(1)
 	}
 }
 
-func run(ctx context.Context, runs, jobs int, out string) error {
-	if runs < 1 || jobs < 1 {
-		return fmt.Errorf("%d runs of %d jobs: wanted at least one of each", runs, jobs)
-	}
-	var rows []row
-	for _, m := range []struct{ workers, credits int }{{4, 1}, {4, 64}, {100, 64}, {1000, 64}, {5000, 64}} {
-		r, err := measure(ctx, m.workers, m.credits, runs, jobs)
-		if err != nil {
-			return fmt.Errorf("%d workers, %d credits: %w", m.workers, m.credits, err)
+func start(ctx context.Context, args []string) error {
+	if len(args) > 0 {
+		switch args[0] {
+		case onceRole:
+			return runOnce(ctx, args[1:])
+		case workerRole:
+			return runWorker(ctx, args[1:])
 		}
-		rows = append(rows, r)
 	}
-	w := tabwriter.NewWriter(os.Stdout, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(w, "measure\tmedian\tspread\tunit")
-	for _, r := range rows {
-		fmt.Fprintf(w, "%s\t%.0f\t%.0f\t%s\n", r.Measure, r.Value, r.Spread, r.Unit)
-	}
-	if err := w.Flush(); err != nil || out == "" {
+	flags := flag.NewFlagSet("workpull", flag.ContinueOnError)
+	runs := flags.Int("runs", 5, "runs of each measure")
+	pattern := flags.String("run", "", "regular expression that selects measures; all without it")
+	out := flags.String("out", "", "file for the rows as JSON lines")
+	profiles := flags.String("profile", "", "folder for a CPU and an allocation profile of each run and process (slows the runs down)")
+	seed := flags.Uint64("seed", 1, "seed of the arrivals")
+	if err := flags.Parse(args); err != nil {
 		return err
 	}
-	return write(out, rows)
-}
-
-func write(path string, rows []row) (err error) {
-	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
-		return err
+	if *runs < 1 || flags.NArg() > 0 {
+		return fmt.Errorf("%d runs, arguments %q: wanted at least one run and no arguments", *runs, flags.Args())
 	}
-	f, err := os.Create(path)
+	wanted, err := regexp.Compile(*pattern)
 	if err != nil {
-		return err
+		return fmt.Errorf("-run: %w", err)
 	}
-	defer func() { err = errors.Join(err, f.Close()) }()
-	lines := json.NewEncoder(f)
-	for _, r := range rows {
-		if err := lines.Encode(r); err != nil {
-			return err
+	if *profiles != "" {
+		if err := os.MkdirAll(*profiles, 0o755); err != nil {
+			return fmt.Errorf("-profile: %w", err)
 		}
 	}
-	return nil
-}
-
-func measure(ctx context.Context, workers, credits, runs, jobs int) (row, error) {
-	rates := make([]float64, runs)
-	for i := range rates {
-		rate, err := once(ctx, workers, credits, jobs)
-		if err != nil {
-			return row{}, err
-		}
-		rates[i] = rate
+	s := series{runs: *runs, profiles: *profiles, seed: *seed, experiments: choose(experiments(full, *seed), wanted)}
+	if len(s.experiments) == 0 {
+		return fmt.Errorf("-run %s: selects no measure", *pattern)
 	}
-	slices.Sort(rates)
-	return row{
-		Measure: fmt.Sprintf("one node, %d workers, window 50, %d credits", workers, credits),
-		Value:   rates[runs/2], Unit: "jobs/s", Better: "higher", Runs: runs, Spread: rates[runs-1] - rates[0],
-	}, nil
-}
-
-// once runs all jobs through a system of its own and returns jobs a second,
-// from the first confirmation to the last.
-func once(ctx context.Context, workers, credits, jobs int) (rate float64, err error) {
-	ctx, cancel := context.WithTimeout(ctx, 5*time.Minute)
-	defer cancel()
-	system, err := actor.NewActorSystem("bench", actor.WithLogger(log.DiscardLogger))
-	if err != nil {
-		return 0, err
+	failed := s.run(ctx)
+	rows := s.rows(wanted)
+	if err := report(os.Stdout, rows, s.notes()); err != nil {
+		return errors.Join(failed, err)
 	}
-	if err := system.Start(ctx); err != nil {
-		return 0, err
+	if *out != "" {
+		failed = errors.Join(failed, write(*out, rows))
 	}
-	defer func() { err = errors.Join(err, workpull.Stop(ctx, system)) }()
-	for i := range workers {
-		_, err := workpull.Spawn(ctx, system, fmt.Sprintf("worker-%d", i), sink{},
-			workpull.AsReliableWorkPullingWorker("source"))
-		if err != nil {
-			return 0, err
-		}
-	}
-	s := newSource(jobs)
-	_, err = workpull.Spawn(ctx, system, "source", s, workpull.AsReliableWorkPullingProducer(
-		workpull.WithReliableDeliveryConfirmation(), workpull.WithReliableCredits(credits)))
-	if err != nil {
-		return 0, err
-	}
-	if err := wait(ctx, s.begun); err != nil {
-		return 0, err
-	}
-	start := time.Now()
-	if err := wait(ctx, s.done); err != nil {
-		return 0, err
-	}
-	return float64(jobs) / time.Since(start).Seconds(), nil
-}
-
-func wait(ctx context.Context, done <-chan struct{}) error {
-	select {
-	case <-done:
-		return nil
-	case <-ctx.Done():
-		return ctx.Err()
-	}
+	return failed
 }

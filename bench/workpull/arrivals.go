@@ -1,0 +1,115 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync/atomic"
+	"time"
+
+	"github.com/tochemey/goakt/v3/actor"
+	"google.golang.org/protobuf/types/known/wrapperspb"
+
+	"github.com/workpull/operator/workpull"
+)
+
+// intake is a producer actor that takes jobs from outside, by their place in a
+// trace, and offers them in order.
+type intake struct {
+	quiet
+	credits
+	backlog []int
+}
+
+// Receive implements actor.Actor.
+func (s *intake) Receive(ctx *actor.ReceiveContext) {
+	switch m := ctx.Message().(type) {
+	case *workpull.RequestNext:
+		s.grant(ctx, m)
+		s.offerBacklog(ctx)
+	case *wrapperspb.UInt64Value:
+		s.backlog = append(s.backlog, int(m.GetValue()))
+		s.offerBacklog(ctx)
+	case *workpull.Stored:
+		acknowledge(ctx, m)
+	}
+}
+
+func (s *intake) offerBacklog(ctx *actor.ReceiveContext) {
+	for len(s.backlog) > 0 && len(s.open) > 0 {
+		place := s.backlog[0]
+		s.backlog = s.backlog[1:]
+		s.offer(ctx, place+1, stamped(uint64(place)))
+	}
+}
+
+// arrivals measures how long jobs wait that arrive whether or not anybody is
+// free: 8 workers of one node at 60% load, of 1% of the jobs each for a second.
+// A wait is from the moment at which the trace has the job arrive to the start
+// of its handler. The bar is 1.2 times the 99th percentile of an ideal central
+// queue over the same trace, plus 5 ms.
+//
+// The runs play one trace, so that there is one bar. Its 12,000 jobs arrive in
+// 27 s.
+func arrivals(e extent, seed uint64) experiment {
+	const (
+		workers = 8
+		load    = 0.6
+		name    = "Poisson arrivals, 60% load, 1% of jobs 1 s, 8 workers, window 50: wait, p99"
+	)
+	trace := poisson(seed, e.arrivals, workers, load)
+	ideal := quantile(idealWaits(trace, workers), 0.99)
+	return experiment{
+		name:     name,
+		measures: []measure{{name: name, unit: "ms", better: lower, bar: 1.2*milliseconds(ideal) + 5}},
+		once: func(ctx context.Context, b *bench) (values []float64, err error) {
+			n, err := startNode(ctx)
+			if err != nil {
+				return nil, err
+			}
+			defer func() { err = errors.Join(err, n.stop(ctx)) }()
+			if err := n.produce(ctx, new(intake)); err != nil {
+				return nil, err
+			}
+			var (
+				begun time.Time
+				done  atomic.Int64
+				waits = make([]time.Duration, len(trace))
+			)
+			w := &sink{done: &done, started: func(d *workpull.Delivery) time.Duration {
+				place := stampOf(d)
+				waits[place] = time.Since(begun) - trace[place].arrival
+				return trace[place].service
+			}}
+			if err := n.work(ctx, workers, func(int) actor.Actor { return w }); err != nil {
+				return nil, err
+			}
+			if err := n.ready(ctx, workers); err != nil {
+				return nil, fmt.Errorf("wait for %d workers: %w", workers, err)
+			}
+			err = b.measured(func() error {
+				begun = time.Now()
+				for place, j := range trace {
+					if early := j.arrival - time.Since(begun); early > 0 {
+						if err := pause(ctx, time.After(early)); err != nil {
+							return err
+						}
+					}
+					if err := actor.Tell(ctx, n.producer, wrapperspb.UInt64(uint64(place))); err != nil {
+						return err
+					}
+				}
+				return until(ctx, func() (bool, error) { return done.Load() >= int64(len(trace)), nil })
+			})
+			if err != nil {
+				return nil, err
+			}
+			if extra := done.Load() - int64(len(trace)); extra != 0 {
+				return nil, fmt.Errorf("%d jobs ran twice", extra)
+			}
+			b.note("%d jobs, seed %d: an ideal central queue's is %.1f ms, the mean of the ideal waits %.1f ms, of these %.1f ms",
+				len(trace), seed, milliseconds(ideal), milliseconds(mean(idealWaits(trace, workers))), milliseconds(mean(waits)))
+			return []float64{milliseconds(quantile(waits, 0.99))}, nil
+		},
+	}
+}

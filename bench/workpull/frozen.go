@@ -1,0 +1,79 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+)
+
+// frozen measures what a worker process that stops without a word costs the
+// others: eight processes, jobs that sleep 10 ms, one stopped by SIGSTOP. The
+// value is the rate at which the other seven do jobs from then on, divided by
+// their rate before. The time after the stop includes the deadline of the send
+// that hangs, and ends before the lease does.
+func frozen(e extent) experiment {
+	const (
+		workers = 8
+		work    = 10 * time.Millisecond
+		name    = "8 worker processes, 10 ms jobs, one frozen: rate of the others, during ÷ before"
+	)
+	return experiment{
+		name:     name,
+		measures: []measure{{name: name, unit: "×", better: higher, bar: 0.95}},
+		once: func(ctx context.Context, b *bench) (values []float64, err error) {
+			n, err := startRemote(ctx)
+			if err != nil {
+				return nil, err
+			}
+			defer func() { err = errors.Join(err, n.stop(ctx)) }()
+			if err := n.produce(ctx, newSource()); err != nil {
+				return nil, err
+			}
+			c, err := startCrew(ctx, b, workers, workerConfig{producer: n.port, window: defaultWindow, work: work})
+			if err != nil {
+				return nil, err
+			}
+			defer func() { err = errors.Join(err, c.stop()) }()
+			if err := n.ready(ctx, workers); err != nil {
+				return nil, fmt.Errorf("wait for %d workers: %w", workers, err)
+			}
+			if err := n.open(ctx); err != nil {
+				return nil, err
+			}
+			if err := pause(ctx, time.After(e.warm)); err != nil {
+				return nil, err
+			}
+			victim, others := c[0], c[1:]
+			var before, during float64
+			err = b.measured(func() error {
+				if before, err = others.rate(ctx, e.before); err != nil {
+					return err
+				}
+				if err := victim.freeze(); err != nil {
+					return fmt.Errorf("freeze a worker: %w", err)
+				}
+				during, err = others.rate(ctx, e.during)
+				return err
+			})
+			if err == nil && before == 0 {
+				err = errors.New("no job was done before the freeze")
+			}
+			return []float64{during / before}, err
+		},
+	}
+}
+
+// rate is how many jobs a second the processes do over a time.
+func (c crew) rate(ctx context.Context, over time.Duration) (float64, error) {
+	first, err := c.done()
+	if err != nil {
+		return 0, err
+	}
+	begun := time.Now()
+	if err := pause(ctx, time.After(over)); err != nil {
+		return 0, err
+	}
+	last, err := c.done()
+	return float64(last-first) / time.Since(begun).Seconds(), err
+}
