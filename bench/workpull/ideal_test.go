@@ -2,6 +2,7 @@ package main
 
 import (
 	"math"
+	"math/rand/v2"
 	"slices"
 	"testing"
 	"time"
@@ -53,19 +54,18 @@ func TestIdealQueueIsFirstComeFirstServedAndConservesWork(t *testing.T) {
 	}
 }
 
-// The mean wait of M/M/1 at load r is r ÷ (1 − r) service times.
+// The mean wait in M/M/1 at load r is r ÷ (1 − r) service times.
 func TestIdealWaitsAgreeWithTheoryOfOneServer(t *testing.T) {
-	const load, jobs = 0.6, 400_000
-	trace := poisson(3, jobs, 1, load)
-	random := poisson(4, jobs, 1, load) // its gaps are exponential: they serve as services
-	var before time.Duration
-	gaps := (1 - longShare) * float64(shortService) / load * (1 + longShare/(1-longShare)*float64(longService)/float64(shortService))
+	const load, service, jobs = 0.6, float64(time.Millisecond), 400_000
+	random := rand.New(rand.NewPCG(1, 2))
+	trace := make([]job, jobs)
+	var now float64
 	for i := range trace {
-		trace[i].service = time.Duration(float64(random[i].arrival-before) / gaps * load * gaps)
-		before = random[i].arrival
+		now += random.ExpFloat64() * service / load
+		trace[i] = job{arrival: time.Duration(now), service: time.Duration(random.ExpFloat64() * service)}
 	}
-	got := float64(mean(idealWaits(trace, 1))) / (load * gaps)
-	if want := load / (1 - load); math.Abs(got-want) > 0.05*want {
+	got, want := float64(mean(idealWaits(trace, 1)))/service, load/(1-load)
+	if math.Abs(got-want) > 0.05*want {
 		t.Errorf("mean wait %.3f service times, want %.3f", got, want)
 	}
 }

@@ -42,7 +42,7 @@ func start(ctx context.Context, args []string) error {
 	if len(args) > 0 {
 		switch args[0] {
 		case onceRole:
-			return runOnce(ctx, args[1:])
+			return runOnce(ctx, full, args[1:])
 		case workerRole:
 			return runWorker(ctx, args[1:])
 		}

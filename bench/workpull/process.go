@@ -88,9 +88,9 @@ func runWorker(ctx context.Context, args []string) error {
 				return err
 			}
 		}
-		// Every job was confirmed to its producer before the input ends, or
-		// the ages are not wanted: nobody appends to them any more.
-		return errors.Join(questions.Err(), answers.Encode(tally{Done: done.Load(), Ages: ages}))
+		t := tally{Done: done.Load()}
+		t.Ages = ages // of the jobs counted: where they are wanted, no other is under way
+		return errors.Join(questions.Err(), answers.Encode(t))
 	})
 }
 

@@ -111,7 +111,7 @@ func (s *series) once(ctx context.Context, e experiment, round int) (o outcome, 
 }
 
 // runOnce is that process.
-func runOnce(ctx context.Context, args []string) error {
+func runOnce(ctx context.Context, e extent, args []string) error {
 	flags := flag.NewFlagSet(onceRole, flag.ContinueOnError)
 	name := flags.String("experiment", "", "name of the experiment")
 	seed := flags.Uint64("seed", 1, "seed of the arrivals")
@@ -119,12 +119,12 @@ func runOnce(ctx context.Context, args []string) error {
 	if err := flags.Parse(args); err != nil {
 		return err
 	}
-	for _, e := range experiments(full, *seed) {
-		if e.name != *name {
+	for _, x := range experiments(e, *seed) {
+		if x.name != *name {
 			continue
 		}
 		b := &bench{profile: *profile}
-		values, err := e.once(ctx, b)
+		values, err := x.once(ctx, b)
 		if err != nil {
 			return err
 		}
