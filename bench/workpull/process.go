@@ -70,11 +70,13 @@ func runWorker(ctx context.Context, args []string) error {
 			done atomic.Int64
 			ages []time.Duration
 		)
-		w := &sink{done: &done, started: func(d *workpull.Delivery) time.Duration {
+		w := &sink{done: &done, handle: func(d *workpull.Delivery) {
 			if c.stamps {
 				ages = append(ages, clock()-time.Duration(stampOf(d)))
 			}
-			return c.work
+			if c.work > 0 {
+				time.Sleep(c.work)
+			}
 		}}
 		_, err = workpull.Spawn(ctx, n.system, c.name, w, workpull.AsReliableWorkPullingWorker(producerName,
 			workpull.WithReliableRemoteProducer(loopback, c.producer), workpull.WithReliableFlowControlWindow(c.window)))

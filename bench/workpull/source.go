@@ -5,7 +5,6 @@ import (
 	"slices"
 	"strconv"
 	"sync/atomic"
-	"time"
 
 	"github.com/tochemey/goakt/v3/actor"
 	"google.golang.org/protobuf/proto"
@@ -115,9 +114,8 @@ func (s *source) offerAll(ctx *actor.ReceiveContext) {
 // sink is a worker actor that confirms.
 type sink struct {
 	quiet
-	// started, if any, is told of each delivery and returns how long it sleeps.
-	started func(d *workpull.Delivery) time.Duration
-	done    *atomic.Int64 // counts jobs, if there is one
+	handle func(d *workpull.Delivery) // if there is one
+	done   *atomic.Int64              // counts jobs, if there is one
 }
 
 // Receive implements actor.Actor.
@@ -126,10 +124,8 @@ func (s *sink) Receive(ctx *actor.ReceiveContext) {
 	if !ok {
 		return
 	}
-	if s.started != nil {
-		if work := s.started(d); work > 0 {
-			time.Sleep(work)
-		}
+	if s.handle != nil {
+		s.handle(d)
 	}
 	if s.done != nil {
 		s.done.Add(1)

@@ -87,7 +87,8 @@ func (n *node) flow(ctx context.Context, b *bench, e extent, s *source, workers 
 func remains(jobs int64) string {
 	const shown = 10
 	var said []string
-	for _, a := range allocators()[:shown] {
+	all := allocators()
+	for _, a := range all[:min(shown, len(all))] {
 		said = append(said, fmt.Sprintf("%s %.2f (%.0f B)", a.name, a.objects/float64(jobs), a.bytes/float64(jobs)))
 	}
 	return "allocations per job (bytes), the first by number: " + strings.Join(said, ", ")
