@@ -75,17 +75,17 @@ func arrivals(e extent, seed uint64) experiment {
 				return nil, err
 			}
 			var (
-				begun time.Time
-				done  atomic.Int64
-				waits = make([]time.Duration, len(trace))
-				real  = slices.Clone(trace) // with the time that each job took
+				begun  time.Time
+				done   atomic.Int64
+				waits  = make([]time.Duration, len(trace))
+				actual = slices.Clone(trace) // with the time that each job took
 			)
 			w := &sink{done: &done, handle: func(d *workpull.Delivery) {
 				place := stampOf(d)
 				started := time.Since(begun)
 				waits[place] = started - trace[place].arrival
 				time.Sleep(trace[place].service)
-				real[place].service = time.Since(begun) - started
+				actual[place].service = time.Since(begun) - started
 			}}
 			if err := n.work(ctx, workers, func(int) actor.Actor { return w }); err != nil {
 				return nil, err
@@ -115,8 +115,8 @@ func arrivals(e extent, seed uint64) experiment {
 			}
 			b.note("%d jobs, seed %d; an ideal central queue's is %.1f ms, or %.1f ms where each job takes as long as it did here; "+
 				"the mean wait is %.1f ms, the ideal queue's %.1f or %.1f ms",
-				len(trace), seed, milliseconds(ideal), milliseconds(quantile(idealWaits(real, workers), 0.99)),
-				milliseconds(mean(waits)), milliseconds(mean(idealWaits(trace, workers))), milliseconds(mean(idealWaits(real, workers))))
+				len(trace), seed, milliseconds(ideal), milliseconds(quantile(idealWaits(actual, workers), 0.99)),
+				milliseconds(mean(waits)), milliseconds(mean(idealWaits(trace, workers))), milliseconds(mean(idealWaits(actual, workers))))
 			return []float64{milliseconds(quantile(waits, 0.99))}, nil
 		},
 	}
