@@ -15,3 +15,12 @@ func clock() time.Duration {
 	}
 	return time.Duration(t.Nano())
 }
+
+// cpuTime is the processor time that this process has used.
+func cpuTime() time.Duration {
+	var u unix.Rusage
+	if err := unix.Getrusage(unix.RUSAGE_SELF, &u); err != nil {
+		panic(err) // of this process it is always known
+	}
+	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
+}

@@ -65,6 +65,7 @@ func experiments(e extent, seed uint64) []experiment {
 		four := oneNode(e, 4, credits)
 		four.measures[0].bar = bars[credits]
 		four.measures = append(four.measures,
+			measure{name: four.name + ": processor time", unit: "µs/job", better: lower},
 			measure{name: four.name + ": allocations", unit: "1/job", better: lower},
 			measure{name: four.name + ": bytes", unit: "B/job", better: lower})
 		list = append(list, four)

@@ -101,11 +101,11 @@ func TestAFrozenWorkerIsEnded(t *testing.T) {
 	}
 	doMore := func(c crew) {
 		t.Helper()
-		first, err := c.done()
+		first, err := c.sum()
 		if err != nil {
 			t.Fatal(err)
 		}
-		if err := until(t.Context(), func() (bool, error) { last, err := c.done(); return last > first, err }); err != nil {
+		if err := until(t.Context(), func() (bool, error) { last, err := c.sum(); return last.Done > first.Done, err }); err != nil {
 			t.Fatalf("no more jobs are done: %v", err)
 		}
 	}
@@ -140,8 +140,8 @@ func TestAFailedRunIsReported(t *testing.T) {
 	if err == nil || !strings.Contains(err.Error(), "unknown, run 1") {
 		t.Errorf("error %v, want one that names the run", err)
 	}
-	if rows := s.rows(regexp.MustCompile("")); len(rows) != 3 {
-		t.Errorf("%d rows, want the 3 of the other experiment", len(rows))
+	if rows := s.rows(regexp.MustCompile("")); len(rows) != 4 {
+		t.Errorf("%d rows, want the 4 of the other experiment", len(rows))
 	}
 }
 

@@ -56,17 +56,15 @@ func frozen(e extent) experiment {
 				during, err = others.rate(ctx, e.during)
 				return err
 			})
-			if err == nil && before == 0 {
-				err = errors.New("no job was done before the freeze")
-			}
 			return []float64{during / before}, err
 		},
 	}
 }
 
-// rate is how many jobs a second the processes do over a time.
+// rate is how many jobs a second the processes do over a time, or a longer one
+// if there is none in it.
 func (c crew) rate(ctx context.Context, over time.Duration) (float64, error) {
-	first, err := c.done()
+	first, err := c.sum()
 	if err != nil {
 		return 0, err
 	}
@@ -74,6 +72,13 @@ func (c crew) rate(ctx context.Context, over time.Duration) (float64, error) {
 	if err := pause(ctx, time.After(over)); err != nil {
 		return 0, err
 	}
-	last, err := c.done()
-	return float64(last-first) / time.Since(begun).Seconds(), err
+	var last tally
+	err = until(ctx, func() (more bool, err error) {
+		last, err = c.sum()
+		return last.Done > first.Done, err
+	})
+	if err != nil {
+		return 0, fmt.Errorf("wait for a job that is done: %w", err)
+	}
+	return float64(last.Done-first.Done) / time.Since(begun).Seconds(), nil
 }

@@ -30,7 +30,8 @@ type workerConfig struct {
 
 // tally is what a worker process says of itself when asked, and at its end.
 type tally struct {
-	Done int64 `json:"done"` // jobs
+	Done int64         `json:"done"` // jobs
+	CPU  time.Duration `json:"cpu"`  // processor time used
 	// Ages of the jobs' stamps at delivery, at the end and if they are wanted.
 	Ages []time.Duration `json:"ages,omitempty"`
 }
@@ -86,7 +87,7 @@ func runWorker(ctx context.Context, args []string) error {
 		answers := json.NewEncoder(os.Stdout)
 		questions := bufio.NewScanner(os.Stdin)
 		for questions.Scan() {
-			if err := answers.Encode(tally{Done: done.Load()}); err != nil {
+			if err := answers.Encode(tally{Done: done.Load(), CPU: cpuTime()}); err != nil {
 				return err
 			}
 		}
@@ -129,10 +130,13 @@ func startCrew(ctx context.Context, b *bench, workers int, c workerConfig) (crew
 	return all, nil
 }
 
+// orphaned ends a process with the one that started it.
+var orphaned = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
+
 func startProcess(ctx context.Context, self string, c workerConfig) (*workerProcess, error) {
 	cmd := exec.CommandContext(ctx, self, c.args()...)
 	cmd.Stderr = os.Stderr
-	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL} // one that is frozen does not see its input end
+	cmd.SysProcAttr = orphaned // one that is frozen does not see its input end
 	input, err := cmd.StdinPipe()
 	if err != nil {
 		return nil, err
@@ -183,14 +187,15 @@ func (c crew) stop() error {
 	return errors.Join(errs...)
 }
 
-// done counts the jobs that the processes have done.
-func (c crew) done() (jobs int64, err error) {
+// sum adds the processes' tallies up.
+func (c crew) sum() (sum tally, err error) {
 	for _, p := range c {
 		t, err := p.ask()
 		if err != nil {
-			return 0, fmt.Errorf("ask a worker process: %w", err)
+			return sum, fmt.Errorf("ask a worker process: %w", err)
 		}
-		jobs += t.Done
+		sum.Done += t.Done
+		sum.CPU += t.CPU
 	}
-	return jobs, nil
+	return sum, nil
 }

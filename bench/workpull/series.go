@@ -103,7 +103,7 @@ func (s *series) once(ctx context.Context, e experiment, round int) (o outcome, 
 	}
 	var out bytes.Buffer
 	cmd := exec.CommandContext(ctx, self, args...)
-	cmd.Stdout, cmd.Stderr = &out, os.Stderr
+	cmd.Stdout, cmd.Stderr, cmd.SysProcAttr = &out, os.Stderr, orphaned
 	if err := cmd.Run(); err != nil {
 		return o, errors.Join(err, ctx.Err())
 	}
