@@ -37,8 +37,13 @@ type node struct {
 // startNode starts a system without remoting.
 func startNode(ctx context.Context) (*node, error) { return startOn(ctx, 0) }
 
-// startRemote starts a system that others reach over loopback. Another process
-// may take the port between its choice and its use: then it takes the next.
+// uncompressed is what the pattern's own client needs to match startRemote.
+func uncompressed() workpull.SpawnOption {
+	return workpull.WithRemotingOptions(remote.WithRemotingCompression(remote.NoCompression))
+}
+
+// startRemote starts a system that others reach over loopback, without
+// compression: within a host it only costs time. Another process may take the port between its choice and its use: then it takes the next.
 func startRemote(ctx context.Context) (n *node, err error) {
 	for range 3 {
 		var port int
@@ -55,7 +60,7 @@ func startRemote(ctx context.Context) (n *node, err error) {
 func startOn(ctx context.Context, port int) (*node, error) {
 	options := []actor.Option{actor.WithLogger(log.DiscardLogger)}
 	if port != 0 {
-		options = append(options, actor.WithRemote(remote.NewConfig(loopback, port)))
+		options = append(options, actor.WithRemote(remote.NewConfig(loopback, port, remote.WithCompression(remote.NoCompression))))
 	}
 	system, err := actor.NewActorSystem(systemName, options...)
 	if err != nil {
@@ -85,7 +90,7 @@ func (n *node) stop(ctx context.Context) error {
 // produce spawns the producer endpoint.
 func (n *node) produce(ctx context.Context, source actor.Actor, options ...workpull.ProducerOption) (err error) {
 	options = append(options, workpull.WithReliableDeliveryConfirmation())
-	n.producer, err = workpull.Spawn(ctx, n.system, producerName, source, workpull.AsReliableWorkPullingProducer(options...))
+	n.producer, err = workpull.Spawn(ctx, n.system, producerName, source, workpull.AsReliableWorkPullingProducer(options...), uncompressed())
 	if err != nil {
 		return fmt.Errorf("spawn the producer: %w", err)
 	}

@@ -79,7 +79,7 @@ func runWorker(ctx context.Context, args []string) error {
 				time.Sleep(c.work)
 			}
 		}}
-		_, err = workpull.Spawn(ctx, n.system, c.name, w, workpull.AsReliableWorkPullingWorker(producerName,
+		_, err = workpull.Spawn(ctx, n.system, c.name, w, uncompressed(), workpull.AsReliableWorkPullingWorker(producerName,
 			workpull.WithReliableRemoteProducer(loopback, c.producer), workpull.WithReliableFlowControlWindow(c.window)))
 		if err != nil {
 			return err

@@ -2,6 +2,7 @@ package main
 
 import (
 	"encoding/binary"
+	"math/rand/v2"
 	"slices"
 	"strconv"
 	"sync/atomic"
@@ -17,9 +18,17 @@ import (
 // payloadBytes is the size of every job.
 const payloadBytes = 200
 
+// noise is what a payload consists of: the same bytes each time, but none that
+// a network would compress.
+var noise = func() [payloadBytes]byte {
+	var b [payloadBytes]byte
+	_, _ = rand.NewChaCha8([32]byte{}).Read(b[:]) // it does not fail
+	return b
+}()
+
 // stamped is a payload that begins with a number.
 func stamped(number uint64) proto.Message {
-	payload := make([]byte, payloadBytes)
+	payload := slices.Clone(noise[:])
 	binary.LittleEndian.PutUint64(payload, number)
 	return wrapperspb.Bytes(payload)
 }

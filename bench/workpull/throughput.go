@@ -128,7 +128,7 @@ const processWindow = 1000
 // twoProcesses measures a producer in this process and two worker processes
 // attached to it over loopback. With one credit the base contract holds: one
 // RequestNext is open at a time, nothing is stored ahead of demand; only the
-// workers' window is larger than the default.
+// workers' window is larger than the default, and remoting does not compress.
 func twoProcesses(e extent, credits int, bar float64) experiment {
 	const workers = 2
 	name := fmt.Sprintf("producer and %d worker processes, window %d, %s", workers, processWindow, credited(credits))
