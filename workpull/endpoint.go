@@ -224,11 +224,13 @@ func (e *endpoint) controllerEnded(addr string) bool {
 	return true
 }
 
-// liveController returns the controller, or nil when it has ended.
+// liveController returns the controller, or nil when it has ended. One that has
+// published its failure is about to: who answers the event with ReSpawn must
+// not keep it (rule 88).
 func (e *endpoint) liveController() *actor.PID {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	if e.controller == nil || !e.controller.IsRunning() || e.self == nil || !alive(e.self) {
+	if e.controller == nil || e.failed() || !e.controller.IsRunning() || e.self == nil || !alive(e.self) {
 		return nil
 	}
 	return e.controller
