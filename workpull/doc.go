@@ -44,6 +44,32 @@
 // where one job is, WorkerStatus what a worker holds. Drain has a worker leave
 // in order, Retire has a producer give a worker nothing more.
 //
+// # A map of the package
+//
+// Each part has an example that runs, in the file that is named.
+//
+//   - The whole, in small, and a dispatcher and a worker to begin with: Spawn,
+//     AsReliableWorkPullingProducer, AsReliableWorkPullingWorker, Inspect and
+//     Stop (example_test.go).
+//   - Confirmation notices: WithReliableDeliveryConfirmation, DeliveryConfirmed
+//     and IsAuthorizedFor (example_confirmation_test.go).
+//   - Failure events: Subscribe, ReliableDeliveryFailed and ReSpawn
+//     (example_failure_test.go).
+//   - Rejection, attempts and dead letters: NewRejected,
+//     WithReliableRetryPolicy, DeadLetters, Redrive and Drop
+//     (example_rejection_test.go).
+//   - Drain of a worker: Drain (example_drain_test.go).
+//   - Retirement by the producer: Retire and Release (example_retire_test.go).
+//   - Jobs before there are workers, and several credits:
+//     WithReliableStoreAhead, WithReliableCredits (example_store_ahead_test.go).
+//   - A worker attached by address: WithReliableRemoteProducer,
+//     WithReliableIdentity and Locate (example_attached_test.go).
+//   - Snapshot and explanation: Inspect, Explain (example_inspect_test.go).
+//
+// Beneath the package, internal/core holds both controllers as pure state
+// machines, internal/codec and internal/wire what they say to each other
+// between nodes, internal/outbox how it is sent.
+//
 // # The end
 //
 // Stop the actor system with Stop, not with its own method: see there.

@@ -3,7 +3,6 @@ package workpull_test
 import (
 	"context"
 	"fmt"
-	"sync"
 	"time"
 
 	"github.com/tochemey/goakt/v3/actor"
@@ -13,11 +12,17 @@ import (
 	"github.com/workpull/operator/workpull"
 )
 
-// JobDispatcher produces jobs, one for each RequestNext.
+// JobDispatcher produces jobs, one for each RequestNext: those that it begins
+// with, and those that it is told of as a StringValue.
 type JobDispatcher struct {
-	produced int
-	last     *workpull.Produced
-	done     sync.WaitGroup
+	jobs      []string
+	stored    chan<- string // told of each job that is accepted, if not nil
+	confirmed chan<- string // told of each job that is done, if not nil
+
+	session    uint64
+	controller *actor.PID                    // who asks
+	open       []*workpull.RequestNext       // requests that wait for a job
+	answers    map[uint64]*workpull.Produced // by token, until Stored
 }
 
 func (d *JobDispatcher) PreStart(*actor.Context) error { return nil }
@@ -26,47 +31,100 @@ func (d *JobDispatcher) PostStop(*actor.Context) error { return nil }
 func (d *JobDispatcher) Receive(ctx *actor.ReceiveContext) {
 	switch m := ctx.Message().(type) {
 	case *workpull.RequestNext:
-		switch {
-		case d.last != nil && d.last.Session() == m.Session() && d.last.Token() == m.Token():
-			ctx.Tell(ctx.Sender(), d.last) // asked again: the same answer
-		case d.produced < 30:
-			d.produced++
-			job := fmt.Sprintf("job-%d", d.produced)
-			produced, err := workpull.NewProduced(m, job, wrapperspb.String("resize "+job))
-			if err != nil {
-				ctx.Err(err)
-				return
-			}
-			d.last = produced
-			ctx.Tell(ctx.Sender(), produced)
-		}
+		d.requested(ctx, m)
+	case *wrapperspb.StringValue:
+		d.jobs = append(d.jobs, m.GetValue())
 	case *workpull.Stored:
-		ack, err := workpull.NewStoredAck(m)
-		if err != nil {
-			ctx.Err(err)
+		ctx.Tell(ctx.Sender(), must(workpull.NewStoredAck(m)))
+		if _, first := d.answers[m.Token()]; first && d.stored != nil {
+			d.stored <- m.MessageID()
+		}
+		delete(d.answers, m.Token())
+	case *workpull.DeliveryConfirmed:
+		if d.confirmed != nil {
+			d.confirmed <- m.MessageID()
+		}
+	}
+	d.offer(ctx)
+}
+
+// requested notes a request. One that comes again gets the answer that it got.
+func (d *JobDispatcher) requested(ctx *actor.ReceiveContext, m *workpull.RequestNext) {
+	if d.session != m.Session() { // the controller started anew
+		d.session, d.open, d.answers = m.Session(), nil, map[uint64]*workpull.Produced{}
+	}
+	d.controller = ctx.Sender()
+	if answer, answered := d.answers[m.Token()]; answered {
+		ctx.Tell(d.controller, answer)
+		return
+	}
+	for _, r := range d.open {
+		if r.Token() == m.Token() {
 			return
 		}
-		ctx.Tell(ctx.Sender(), ack)
-	case *workpull.DeliveryConfirmed:
-		d.done.Done()
+	}
+	d.open = append(d.open, m)
+}
+
+// offer answers as many requests as there are jobs.
+func (d *JobDispatcher) offer(ctx *actor.ReceiveContext) {
+	for len(d.open) > 0 && len(d.jobs) > 0 {
+		request, job := d.open[0], d.jobs[0]
+		d.open, d.jobs = d.open[1:], d.jobs[1:]
+		produced := must(workpull.NewProduced(request, job, wrapperspb.String(job)))
+		d.answers[request.Token()] = produced
+		ctx.Tell(d.controller, produced)
 	}
 }
 
-// JobWorker does one job at a time.
-type JobWorker struct{}
+// JobWorker does one job at a time. A job that ends with an error is rejected.
+type JobWorker struct {
+	do func(*workpull.Delivery) error
+}
 
 func (w *JobWorker) PreStart(*actor.Context) error { return nil }
 func (w *JobWorker) PostStop(*actor.Context) error { return nil }
 
 func (w *JobWorker) Receive(ctx *actor.ReceiveContext) {
-	if m, ok := ctx.Message().(*workpull.Delivery); ok {
-		_ = m.Payload().(*wrapperspb.StringValue).GetValue() // the work
-		confirmed, err := workpull.NewConfirmed(m)
-		if err != nil {
-			ctx.Err(err)
-			return
+	delivery, ok := ctx.Message().(*workpull.Delivery)
+	if !ok {
+		return
+	}
+	if err := w.do(delivery); err != nil {
+		ctx.Tell(ctx.Sender(), must(workpull.NewRejected(delivery, err.Error())))
+		return
+	}
+	ctx.Tell(ctx.Sender(), must(workpull.NewConfirmed(delivery)))
+}
+
+// nothing is a job that takes no time and always succeeds.
+func nothing(*workpull.Delivery) error { return nil }
+
+// must keeps the examples short: a real program handles its errors.
+func must[T any](value T, err error) T {
+	if err != nil {
+		panic(err)
+	}
+	return value
+}
+
+// startJobs starts an actor system.
+func startJobs(ctx context.Context, options ...actor.Option) actor.ActorSystem {
+	system := must(actor.NewActorSystem("jobs", append(options, actor.WithLogger(log.DiscardLogger))...))
+	if err := system.Start(ctx); err != nil {
+		panic(err)
+	}
+	return system
+}
+
+// until waits for what nobody announces, half a minute at most.
+func until(condition func() bool) {
+	ticker := time.NewTicker(time.Millisecond)
+	defer ticker.Stop()
+	for deadline := time.Now().Add(30 * time.Second); !condition(); <-ticker.C {
+		if time.Now().After(deadline) {
+			panic("waited for half a minute")
 		}
-		ctx.Tell(ctx.Sender(), confirmed)
 	}
 }
 
@@ -74,41 +132,26 @@ func (w *JobWorker) Receive(ctx *actor.ReceiveContext) {
 // and every job is confirmed.
 func Example() {
 	ctx := context.Background()
-	system, err := actor.NewActorSystem("jobs", actor.WithLogger(log.DiscardLogger))
-	if err != nil {
-		fmt.Println(err)
-		return
-	}
-	if err := system.Start(ctx); err != nil {
-		fmt.Println(err)
-		return
-	}
+	system := startJobs(ctx)
 	defer func() { _ = workpull.Stop(ctx, system) }()
 
-	jobs := &JobDispatcher{}
-	jobs.done.Add(30)
-	dispatcher, err := workpull.Spawn(ctx, system, "job-dispatcher", jobs,
+	var jobs []string
+	for i := range 30 {
+		jobs = append(jobs, fmt.Sprint("image-", i))
+	}
+	confirmed := make(chan string, len(jobs))
+	dispatcher := must(workpull.Spawn(ctx, system, "job-dispatcher", &JobDispatcher{jobs: jobs, confirmed: confirmed},
 		workpull.AsReliableWorkPullingProducer(
-			workpull.WithReliableDeliveryConfirmation()))
-	if err != nil {
-		fmt.Println(err)
-		return
-	}
+			workpull.WithReliableDeliveryConfirmation())))
 	for _, name := range []string{"job-worker-1", "job-worker-2", "job-worker-3"} {
-		if _, err := workpull.Spawn(ctx, system, name, &JobWorker{},
+		must(workpull.Spawn(ctx, system, name, &JobWorker{do: nothing},
 			workpull.AsReliableWorkPullingWorker("job-dispatcher",
-				workpull.WithReliableFlowControlWindow(10),
-				workpull.WithReliableResendInterval(100*time.Millisecond))); err != nil {
-			fmt.Println(err)
-			return
-		}
+				workpull.WithReliableFlowControlWindow(10))))
 	}
-	jobs.done.Wait()
-	state, err := workpull.Inspect(ctx, dispatcher)
-	if err != nil {
-		fmt.Println(err)
-		return
+	for range jobs {
+		<-confirmed
 	}
+	state := must(workpull.Inspect(ctx, dispatcher))
 	fmt.Println("accepted", state.Accepted, "confirmed", state.Confirmed, "waiting", state.Waiting)
 	// Output: accepted 30 confirmed 30 waiting 0
 }
