@@ -152,6 +152,16 @@ mutants: ## Break the controllers in one place at a time; a test has to notice e
 bench-workpull: ## Measure the pattern: a table, and .bench/workpull.jsonl
 	cd bench && go run ./workpull -out $(CURDIR)/.bench/workpull.jsonl
 
+# Each fuzz target of the pattern, as folder:name.
+FUZZ_TARGETS = $(shell grep -roE '^func Fuzz[A-Za-z]+' --include='*_test.go' workpull | sed -E 's|/[^/]*:func |:|' | sort)
+FUZZTIME ?= 30s
+
+.PHONY: fuzz
+fuzz: ## Fuzz what decodes bytes from the wire, each target in turn: make fuzz FUZZTIME=5m
+	for target in $(FUZZ_TARGETS); do \
+	  go test -run '^$$' -fuzz "^$${target#*:}$$" -fuzztime $(FUZZTIME) "./$${target%%:*}"; \
+	done
+
 .PHONY: soak
 soak: ## Simulate for as long as told: make soak SEEDS=100000
 	go test -count 1 -timeout 0 ./workpull/internal/sim -run TestSeeds -v -args -first $(or $(FIRST),1000) -seeds $(or $(SEEDS),20000)

@@ -183,8 +183,10 @@ func (c *consumerController) Receive(ctx *actor.ReceiveContext) {
 			c.core.Batch(now, c.remote(ctx), m.GetSession(), m.GetBinding(), jobs)
 		}
 	case *wire.RegisterAck:
-		c.core.RegisterAck(now, c.remote(ctx), m.GetSession(), m.GetBinding(), m.GetConfirmed(), m.GetNonce(), codec.DecodeLease(m), m.GetRetired())
-		c.arm()
+		if confirmed, ok := codec.DecodeConfirmed(m); ok {
+			c.core.RegisterAck(now, c.remote(ctx), m.GetSession(), m.GetBinding(), confirmed, m.GetNonce(), codec.DecodeLease(m), m.GetRetired())
+			c.arm()
+		}
 	case *wire.ControlAck:
 		c.core.ControlAck(now, c.remote(ctx), m.GetSession(), m.GetBinding(), m.GetControl())
 	case *recall:

@@ -4,9 +4,6 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
-	"google.golang.org/protobuf/proto"
-
-	"github.com/workpull/operator/workpull/internal/wire"
 )
 
 func TestPeerLostMatchesHosts(t *testing.T) {
@@ -25,18 +22,4 @@ func TestPeerLostMatchesHosts(t *testing.T) {
 	} {
 		require.Equal(t, c.want, c.lost.matches(c.host), "%+v %s", c.lost, c.host)
 	}
-}
-
-func FuzzLookup(f *testing.F) {
-	data, err := proto.Marshal(&wire.Lookup{Producer: "p", Companion: "c", Incarnation: "i"})
-	require.NoError(f, err)
-	f.Add(data)
-	f.Fuzz(func(t *testing.T, data []byte) {
-		m := new(wire.Lookup)
-		if proto.Unmarshal(data, m) != nil || m.GetActor() != "" {
-			return
-		}
-		n := &node{endpoints: map[string]*endpoint{}, controllers: map[string]companion{}}
-		require.False(t, n.answer(m).GetAlive())
-	})
 }

@@ -112,6 +112,11 @@ func (n *node) at(ctx context.Context, host string, port int, producer string) (
 	if err != nil {
 		return place{}, err
 	}
+	return n.placeOf(reply, host, port, producer)
+}
+
+// placeOf reads what a node's directory says of a producer's controller.
+func (n *node) placeOf(reply *wire.LookupReply, host string, port int, producer string) (place, error) {
 	if !reply.GetAlive() || !isControllerName(reply.GetCompanion()) || reply.GetEndpoint() != producer {
 		return place{}, fmt.Errorf("%s is not at %s:%d", producer, host, port)
 	}

@@ -67,6 +67,13 @@ func DecodeLease(m *wire.RegisterAck) time.Duration {
 	return core.DefaultLease
 }
 
+// DecodeConfirmed is where the sequences of a binding begin. It drops a number
+// that no producer can have come to: near the end of the numbers, sums with the
+// window would wrap round.
+func DecodeConfirmed(m *wire.RegisterAck) (uint64, bool) {
+	return m.GetConfirmed(), m.GetConfirmed() <= math.MaxInt64
+}
+
 var kinds = map[wire.Control_Kind]core.ControlKind{
 	wire.Control_KIND_REQUEST: core.Request,
 	wire.Control_KIND_ACK:     core.Ack,
