@@ -35,7 +35,13 @@ func TestNothingIsLeftBehind(t *testing.T) {
 	}
 	_, open := <-events.C()
 	require.False(t, open, "the subscription ends with the system")
-	// A send may be under way for two seconds.
+	noMoreOfOurs(t, before)
+}
+
+// noMoreOfOurs waits until there are as many of our goroutines as before: a
+// send may be under way for two seconds.
+func noMoreOfOurs(t *testing.T, before int) {
+	t.Helper()
 	deadline := time.Now().Add(patience)
 	left := ours()
 	for ; len(left) > before && time.Now().Before(deadline); left = ours() {

@@ -38,6 +38,8 @@ func TestMain(m *testing.M) {
 	switch {
 	case os.Getenv(envMember) != "":
 		run = memberProcess
+	case os.Getenv(envSwarm) != "":
+		run = swarmProcess
 	case os.Getenv(envProducer) != "":
 		run = workerProcess
 	}
