@@ -3,6 +3,7 @@ package outbox
 import (
 	"context"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 	"google.golang.org/protobuf/proto"
@@ -10,6 +11,21 @@ import (
 
 	"github.com/workpull/operator/workpull/internal/wire"
 )
+
+// The deadline of a send leaves time for its bytes on a slow link.
+func TestTheDeadlineGrowsWithTheBytes(t *testing.T) {
+	left := make(chan time.Duration, 1)
+	o := New(Config{Timeout: time.Minute, Send: func(ctx context.Context, _ []proto.Message) error {
+		deadline, _ := ctx.Deadline()
+		left <- time.Until(deadline)
+		return nil
+	}})
+	o.Job(1, 1, job(1, 1))
+	require.LessOrEqual(t, <-left, time.Minute+time.Second)
+	wait(t, idle(o))
+	o.Job(1, 1, job(2, 240_000_000))
+	require.Greater(t, <-left, 3*time.Minute, "240 MB take four minutes")
+}
 
 // Whatever is put in, in whatever order: all of it is sent once and in order,
 // no send is larger than the bounds unless one message alone is, and jobs of

@@ -24,8 +24,12 @@ const (
 	DefaultMaxBytes = 1 << 20
 	// DefaultMaxJobs is how many jobs and other messages go in one send.
 	DefaultMaxJobs = 512
-	// DefaultTimeout is the deadline of one send.
+	// DefaultTimeout is the deadline of one send, beside the time that its
+	// bytes may take.
 	DefaultTimeout = 2 * time.Second
+	// perByte is the slowest link that still carries jobs, 1 MB/s: without it
+	// the largest job could never pass one that is slower than eight.
+	perByte = time.Microsecond
 )
 
 // Config of an Outbox.
@@ -39,7 +43,8 @@ type Config struct {
 	// Closed is called once when the outbox is closed and nothing is under
 	// way any more. Optional.
 	Closed func()
-	// Zero values are the defaults.
+	// Zero values are the defaults. A send has the Timeout and a microsecond
+	// for each byte.
 	MaxBytes, MaxJobs int
 	Timeout           time.Duration
 }
@@ -151,14 +156,14 @@ func (o *Outbox) clear() {
 
 func (o *Outbox) run() {
 	for {
-		messages, bindings, closed := o.next()
+		messages, bindings, bytes, closed := o.next()
 		if messages == nil {
 			if closed {
 				o.release()
 			}
 			return
 		}
-		ctx, cancel := context.WithTimeout(context.Background(), o.cfg.Timeout)
+		ctx, cancel := context.WithTimeout(context.Background(), o.cfg.Timeout+time.Duration(bytes)*perByte)
 		err := o.cfg.Send(ctx, messages)
 		cancel()
 		if err != nil {
@@ -169,12 +174,12 @@ func (o *Outbox) run() {
 
 // next packs what waits into at most one send. Without any the goroutine ends:
 // sending is false by then.
-func (o *Outbox) next() (messages []proto.Message, bindings []uint64, closed bool) {
+func (o *Outbox) next() (messages []proto.Message, bindings []uint64, bytes int, closed bool) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	var (
-		bytes, count int
-		batch        *wire.Batch
+		count int
+		batch *wire.Batch
 	)
 	for ; o.head < len(o.queue) && count < o.cfg.MaxJobs; count++ {
 		i := &o.queue[o.head]
@@ -200,7 +205,7 @@ func (o *Outbox) next() (messages []proto.Message, bindings []uint64, closed boo
 		o.queue, o.head = o.queue[:0], 0
 	}
 	o.sending = messages != nil
-	return messages, bindings, o.closed
+	return messages, bindings, bytes, o.closed
 }
 
 func (o *Outbox) fail(bindings []uint64) {
