@@ -110,6 +110,7 @@ func TestEveryMessageCanBeMarshalled(t *testing.T) {
 		&DeliveryConfirmed{id: "a"}, d, confirmed, rejected,
 		&attach{}, &respawn{}, &begin{}, &tick{}, &flush{}, &registration{}, &control{}, &registered{}, &batch{}, &acknowledged{},
 		&verified{}, &probed{}, &resolved{}, &sendFailed{}, &peerLost{}, &handlerRestarted{}, &drain{}, &inspect{}, &inquire{},
+		&recall{}, &late{}, &recallDue{}, &command{},
 	} {
 		packed, err := anypb.New(m)
 		require.NoErrorf(t, err, "%T", m)
