@@ -211,43 +211,44 @@ func TestTwoHundredAttachedWorkersComeAndDie(t *testing.T) {
 	start(atFirst)
 	// bound waits until the living have all their workers bound and a job in
 	// each process, and the dead have none bound.
-	bound := func() {
+	bound := func(dead []*swarm) {
 		t.Helper()
-		require.Eventually(t, func() bool {
-			workers, jobs := map[string]int{}, map[string]int{}
-			for _, w := range inspectProducer(t, producer).Workers {
-				host, _, _ := net.SplitHostPort(w.Host)
-				workers[host]++
-				jobs[host] += w.InFlight
-			}
-			for _, p := range alive {
-				if workers[p.host] != swarmSystems || jobs[p.host] == 0 {
-					return false
-				}
-			}
-			return len(workers) == len(alive)
-		}, time.Minute, 20*time.Millisecond, "the living are bound and the dead are not")
+		var missing string
+		deadline := time.Now().Add(2 * time.Minute)
+		for missing = swarmState(inspectProducer(t, producer), alive, dead); missing != "" && time.Now().Before(deadline); {
+			<-time.After(20 * time.Millisecond)
+			missing = swarmState(inspectProducer(t, producer), alive, dead)
+		}
+		require.Empty(t, missing)
 	}
-	bound()
+	lost := func(s *swarm) {
+		if err := workpull.PeerLost(ctx, home, s.host, 0); err != nil {
+			t.Error(err)
+		}
+	}
+	bound(nil)
 	require.GreaterOrEqual(t, len(inspectProducer(t, producer).Workers), 200)
 	t.Logf("%d workers are bound after %v", atFirst*swarmSystems, time.Since(began))
 	for burst := range bursts {
 		dying := alive[:perBurst]
 		alive = slices.Clone(alive[perBurst:])
+		told, untold := dying[:perBurst/2], dying[perBurst/2:]
 		var group sync.WaitGroup
 		for i, s := range dying {
 			group.Go(func() {
 				s.kill()
-				if i%2 == 0 { // the others are found by the next send
-					if err := workpull.PeerLost(ctx, home, s.host, 0); err != nil {
-						t.Error(err)
-					}
+				if i < len(told) {
+					lost(s)
 				}
 			})
 		}
 		start(perBurst)
 		group.Wait()
-		bound()
+		bound(told)
+		for _, s := range untold { // most were found by the next send
+			lost(s)
+		}
+		bound(dying)
 		t.Logf("burst %d: %d died and %d came, %v", burst+1, perBurst*swarmSystems, perBurst*swarmSystems, time.Since(began))
 	}
 	f.stopped.Store(true)
@@ -258,7 +259,7 @@ func TestTwoHundredAttachedWorkersComeAndDie(t *testing.T) {
 	s := inspectProducer(t, producer)
 	for _, p := range alive {
 		p.end()
-		require.NoError(t, workpull.PeerLost(ctx, home, p.host, 0))
+		lost(p)
 	}
 	require.Eventually(t, func() bool { return len(inspectProducer(t, producer).Workers) == 0 }, patience, 20*time.Millisecond, "no binding is left")
 	t.Logf("accepted %d, requeued %d, recalled %d, %v", s.Accepted, s.Requeued, s.Recalled, time.Since(began))
@@ -289,6 +290,28 @@ func TestTwoHundredAttachedWorkersComeAndDie(t *testing.T) {
 
 	noMoreOfOurs(t, goroutines)
 	require.Eventually(t, func() bool { return openSockets(t) <= sockets }, patience, 100*time.Millisecond, "no connection is left")
+}
+
+// swarmState tells what is missing: workers or jobs of the living, the end of
+// the dead.
+func swarmState(s workpull.Snapshot, alive, dead []*swarm) string {
+	workers, jobs := map[string]int{}, map[string]int{}
+	for _, w := range s.Workers {
+		host, _, _ := net.SplitHostPort(w.Host)
+		workers[host]++
+		jobs[host] += w.InFlight
+	}
+	for _, p := range alive {
+		if workers[p.host] != swarmSystems || jobs[p.host] == 0 {
+			return fmt.Sprintf("%s has %d workers and %d jobs", p.host, workers[p.host], jobs[p.host])
+		}
+	}
+	for _, p := range dead {
+		if workers[p.host] > 0 {
+			return fmt.Sprintf("%s is dead and has %d workers with %d jobs", p.host, workers[p.host], jobs[p.host])
+		}
+	}
+	return ""
 }
 
 // openSockets counts those of this process.
