@@ -11,9 +11,9 @@ import (
 	"github.com/workpull/operator/workpull"
 )
 
-// loopback is a port of this machine that nobody listens on.
-func loopback() int {
-	l := must(net.Listen("tcp", "127.0.0.1:0"))
+// freePort is a port of a host that nobody listens on.
+func freePort(host string) int {
+	l := must(net.Listen("tcp", net.JoinHostPort(host, "0")))
 	defer l.Close()
 	return l.Addr().(*net.TCPAddr).Port
 }
@@ -24,26 +24,26 @@ func loopback() int {
 // name, nor its address.
 func ExampleWithReliableRemoteProducer() {
 	ctx := context.Background()
-	port := loopback()
-	home := startJobs(ctx, actor.WithRemote(remote.NewConfig("127.0.0.1", port)))
+	const here, there = "127.0.0.2", "127.0.0.3" // two hosts
+	port := freePort(here)
+	home := startJobs(ctx, actor.WithRemote(remote.NewConfig(here, port)))
 	defer func() { _ = workpull.Stop(ctx, home) }()
-	away := startJobs(ctx, actor.WithRemote(remote.NewConfig("127.0.0.1", loopback())))
+	away := startJobs(ctx, actor.WithRemote(remote.NewConfig(there, freePort(there))))
 	defer func() { _ = workpull.Stop(ctx, away) }()
 
 	confirmed := make(chan string, 10)
 	dispatcher := must(workpull.Spawn(ctx, home, "job-dispatcher", &JobDispatcher{jobs: []string{"paint"}, confirmed: confirmed},
 		workpull.AsReliableWorkPullingProducer(workpull.WithReliableDeliveryConfirmation())))
-	fmt.Println("found:", workpull.Locate(ctx, away, "127.0.0.1", port, "job-dispatcher") == nil)
+	until(func() bool { return workpull.Locate(ctx, away, here, port, "job-dispatcher") == nil })
 	must(workpull.Spawn(ctx, away, "job-worker", &JobWorker{do: nothing},
 		workpull.AsReliableWorkPullingWorker("job-dispatcher",
-			workpull.WithReliableRemoteProducer("127.0.0.1", port),
+			workpull.WithReliableRemoteProducer(here, port),
 			workpull.WithReliableIdentity("7a1c/boot-1/job-worker"))))
 	fmt.Println("confirmed:", <-confirmed)
 	for _, w := range must(workpull.Inspect(ctx, dispatcher)).Workers {
 		fmt.Println(w.Endpoint, "is", w.Identity)
 	}
 	// Output:
-	// found: true
 	// confirmed: paint
 	// job-worker is 7a1c/boot-1/job-worker
 }
