@@ -40,7 +40,8 @@ type consumerController struct {
 	suspended   bool    // the worker actor is
 	drained     bool
 	waiting     []chan struct{} // for Drained
-	trouble     string          // why the producer was not found, as last logged
+	late        lates
+	trouble     string // why the producer was not found, as last logged
 }
 
 var _ actor.Actor = (*consumerController)(nil)
@@ -175,6 +176,7 @@ func (c *consumerController) Receive(ctx *actor.ReceiveContext) {
 		c.core.Batch(now, c.local(ctx), m.session, m.binding, m.jobs[:])
 	case *registered:
 		c.core.RegisterAck(now, c.local(ctx), m.Session, m.Binding, m.Confirmed, m.Nonce, m.Lease, m.Retired)
+		c.late.tell(c, c.place.peer)
 		c.arm()
 	case *acknowledged:
 		c.core.ControlAck(now, c.local(ctx), m.session, m.binding, m.control)
@@ -185,6 +187,7 @@ func (c *consumerController) Receive(ctx *actor.ReceiveContext) {
 	case *wire.RegisterAck:
 		if confirmed, ok := codec.DecodeConfirmed(m); ok {
 			c.core.RegisterAck(now, c.remote(ctx), m.GetSession(), m.GetBinding(), confirmed, m.GetNonce(), codec.DecodeLease(m), m.GetRetired())
+			c.late.tell(c, c.place.peer)
 			c.arm()
 		}
 	case *wire.ControlAck:
@@ -290,9 +293,8 @@ func (c *consumerController) do(now time.Duration, e *core.Effect) {
 	case core.SendRegister:
 		c.send(e.Peer, &registration{Registration: *e.Registration}, func() protoMessage { return codec.EncodeRegister(e.Registration) })
 	case core.SendLate:
-		d := e.Delivery
-		c.send(e.Peer, &late{session: e.Session, id: d.ID, token: d.Token},
-			func() protoMessage { return &wire.Late{Session: e.Session, MessageId: d.ID, Token: d.Token} })
+		c.late.add(&late{session: e.Session, id: e.Delivery.ID, token: e.Delivery.Token})
+		c.late.tell(c, e.Peer)
 	case core.Resolve:
 		c.resolve(now)
 	case core.SetFlush:

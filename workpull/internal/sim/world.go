@@ -125,7 +125,7 @@ func Run(seed uint64, opt Options) (*World, error) {
 		return w, err
 	}
 	w.producer = p
-	p.Start(0, w.fresh(, nil))
+	p.Start(0, w.fresh(), nil)
 	w.settleProducer()
 	w.at(retryInterval, nil, w.tickProducer)
 	for i := range opt.Workers {
