@@ -137,7 +137,7 @@ func TestTheFirstConfirmationWins(t *testing.T) {
 			home, port := startRemote(t)
 			d := newDispatcher("job-0")
 			producer := spawnProducer(t, home, d, workpull.WithReliableDeliveryConfirmation(), workpull.WithReliableLease(500*time.Millisecond))
-			frozen := startProcess(t, "frozen", port, time.Second)
+			frozen := startProcess(t, "frozen", port, 4*time.Second)
 			require.Equal(t, "job-0", <-frozen.starts)
 			require.NoError(t, frozen.cmd.Process.Signal(syscall.SIGSTOP))
 			w, bound := workerOf(t, producer, "frozen")
@@ -151,12 +151,15 @@ func TestTheFirstConfirmationWins(t *testing.T) {
 				require.Eventually(t, func() bool { return d.confirmations() == 1 }, patience, glance)
 			}
 			require.NoError(t, frozen.cmd.Process.Signal(syscall.SIGCONT))
-			require.Eventually(t, func() bool {
-				w, bound := workerOf(t, producer, "frozen")
-				return frozen.ended.Load() == 1 && bound && w.InFlight == 0
-			}, patience, glance)
-			require.Eventually(t, func() bool { return d.confirmations() == 1 }, patience, glance)
+			require.Eventually(t, func() bool { _, bound := workerOf(t, producer, "frozen"); return bound }, patience, glance)
+			// It knows by now that it was cut off, unless the machine is so busy
+			// that the job has ended before.
+			knows := frozen.ended.Load() == 0
+			require.Eventually(t, func() bool { return frozen.ended.Load() == 1 }, patience, glance)
 			if !survivorFirst {
+				if knows {
+					require.Eventually(t, func() bool { return d.confirmations() == 1 }, patience, glance, "the late confirmation completes it")
+				}
 				spawnWorker(t, home, "survivor", &worker{ledger: l})
 			}
 			submit(t, producer, "job-1") // by the survivor, after all that came before
@@ -164,7 +167,7 @@ func TestTheFirstConfirmationWins(t *testing.T) {
 			d.mu.Lock()
 			defer d.mu.Unlock()
 			require.Equal(t, map[string]int{"job-0": 1, "job-1": 1}, d.confirmed)
-			if !survivorFirst {
+			if !survivorFirst && knows {
 				require.Zero(t, l.ran("job-0"))
 			}
 			require.Empty(t, frozen.starts, "it was not given the job again")
