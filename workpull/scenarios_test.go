@@ -27,7 +27,7 @@ import (
 //	S32 a rescue overwrites a completion    TestTheFirstConfirmationWins
 //	S36 a stop drops what has not started   TestDrain
 //	S37 a stop ignores its time-out         TestADrainEndsWithItsTimeout
-//	S39 dispatch to an unreachable worker   TestNothingGoesToAWorkerAfterAFailedSend
+//	S39 dispatch to an unreachable worker   TestAFrozenWorkerProcessSlowsNobody
 
 // workerOf returns what the producer knows of a worker endpoint.
 func workerOf(t *testing.T, producer *actor.PID, endpoint string) (workpull.WorkerSnapshot, bool) {
@@ -202,30 +202,4 @@ func TestADrainEndsWithItsTimeout(t *testing.T) {
 	require.NoError(t, busy.Shutdown(context.Background()))
 	require.Eventually(t, func() bool { return d.confirmations() == 1 }, patience, glance)
 	require.Equal(t, 1, l.count("survivor"))
-}
-
-// After a failed send nothing more goes to a worker until it answers, though it
-// has asked for many (S39, rule 45).
-func TestNothingGoesToAWorkerAfterAFailedSend(t *testing.T) {
-	home, port := startRemote(t)
-	d := newDispatcher()
-	producer := spawnProducer(t, home, d, workpull.WithReliableDeliveryConfirmation(), workpull.WithReliableLease(time.Hour))
-	frozen := startProcess(t, "frozen", port, time.Millisecond)
-	require.Eventually(t, func() bool { w, _ := workerOf(t, producer, "frozen"); return w.Demand == 10 }, patience, glance)
-	require.NoError(t, frozen.cmd.Process.Signal(syscall.SIGSTOP))
-	submit(t, producer, "job-0")
-	require.Eventually(t, func() bool { w, _ := workerOf(t, producer, "frozen"); return w.Suspended }, patience, glance, "the send has failed")
-
-	l := newLedger()
-	spawnWorker(t, home, "survivor", &worker{ledger: l})
-	submit(t, producer, jobNames(30)[1:]...)
-	require.Eventually(t, func() bool { return d.confirmations() == 29 }, patience, glance)
-	require.Equal(t, 29, l.count("survivor"))
-	w, _ := workerOf(t, producer, "frozen")
-	require.Equal(t, 1, w.InFlight)
-	require.True(t, w.Suspended)
-
-	require.NoError(t, frozen.cmd.Process.Signal(syscall.SIGCONT))
-	require.Eventually(t, func() bool { w, _ := workerOf(t, producer, "frozen"); return d.confirmations() == 30 && !w.Suspended }, patience, glance)
-	require.Equal(t, "job-0", <-frozen.starts)
 }
