@@ -40,10 +40,10 @@ func sent(c *core.Consumer) []*core.Control {
 	return out
 }
 
-func jobs(first, last uint64) []core.Delivery {
-	var out []core.Delivery
+func jobs(first, last uint64) []*core.Delivery {
+	var out []*core.Delivery
 	for s := first; ; s++ {
-		out = append(out, core.Delivery{Sequence: s, ID: string(rune('a' + s - first)), Attempt: 1})
+		out = append(out, &core.Delivery{Sequence: s, ID: string(rune('a' + s - first)), Attempt: 1})
 		if s == last {
 			return out
 		}

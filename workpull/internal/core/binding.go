@@ -22,6 +22,8 @@ type binding struct {
 	counted    int    // free demand as it is in the producer's sum
 
 	progressed time.Duration // when it last confirmed, or began to hold a job
+	service    time.Duration // how long a job takes there; 0 is not known
+	stuck      bool          // no progress for RecallDelay
 	recalls    []recall      // asked for and not answered
 	recallNext uint64        // next sequence to ask for
 	expecting  bool          // a recalled job is on its way to this one
@@ -60,6 +62,32 @@ func (b *binding) free() int {
 		return 0
 	}
 	return int(b.requested - b.dispatched)
+}
+
+// ahead is how much work lies at a worker beside what runs there, in time.
+const ahead = 10 * time.Millisecond
+
+// depth is how many jobs a worker should hold: enough not to run dry while its
+// confirmation and the next job are on their way, and no more than that, since
+// what lies behind a slow job has to be recalled. Demand remains what the worker
+// granted.
+func (b *binding) depth() int {
+	if b.service == 0 {
+		return MaxWindow
+	}
+	return int(min(MaxWindow, max(2, 1+ahead/b.service)))
+}
+
+// progress notes that n jobs are done. One that takes far longer than others
+// counts for no more than four of them.
+func (b *binding) progress(now time.Duration, n uint64) {
+	took := max(1, (now-b.progressed)/time.Duration(n))
+	if b.service == 0 {
+		b.service = took
+	} else {
+		b.service = max(1, b.service+(min(took, 4*b.service+time.Millisecond)-b.service)/8)
+	}
+	b.progressed, b.stuck = now, false
 }
 
 // job returns the job under a sequence, or nil.

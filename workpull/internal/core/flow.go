@@ -85,9 +85,11 @@ func (p *Producer) takeExceptions(now time.Duration, b *binding, m *Control) {
 
 // confirm removes the confirmed prefix in order (rules 37, 38).
 func (p *Producer) confirm(now time.Duration, b *binding, upTo uint64) {
+	if upTo > b.confirmed {
+		b.progress(now, upTo-b.confirmed)
+	}
 	for b.confirmed < upTo {
 		b.confirmed++
-		b.progressed = now
 		j := b.jobs.popFront()
 		if j == nil {
 			continue

@@ -79,10 +79,11 @@ type Producer struct {
 	unused     stack           // vacant bindings, the last used first
 	retired    map[string]bool // identities that are given nothing (B13)
 	turn       int             // slot to look at next (rule 42)
-	recallTurn int
-	recallSet  bool // RecallDue is on its way
-	reserved   int  // bindings that are emptied for a suspect
-	demand     int  // free demand of all bindings
+	recallTurn int             // slot to look at next, for a worker that is stuck
+	stuckTurn  int             // and among those that are
+	recallSet  bool            // RecallDue is on its way
+	reserved   int             // bindings that are emptied for a suspect
+	demand     int             // free demand of all bindings
 	tokens     uint64
 
 	lastTick time.Duration
@@ -238,7 +239,7 @@ func (p *Producer) pump(now time.Duration) {
 	}
 	p.openCredits()
 	p.pumpLane()
-	p.considerRecall()
+	p.considerRecall(now)
 }
 
 // dispatch gives the pool's head to the next worker with free demand
@@ -255,7 +256,9 @@ func (p *Producer) dispatch(now time.Duration) {
 			return
 		}
 		p.turn = b.slot + 1
-		p.assign(now, b, p.waiting.popFront())
+		j := p.waiting.popFront()
+		p.assign(now, b, j)
+		p.recallOlder(now, j.StoreSequence)
 	}
 }
 
@@ -295,10 +298,11 @@ func (p *Producer) send(b *binding, j *Job) {
 
 // sets are the bindings by what can be done with them.
 type sets struct {
-	eligible slotSet // free demand
+	eligible slotSet // free demand, and holds no more than it should
 	vacant   slotSet // free demand, and holds nothing
 	idle     slotSet // vacant, and nothing is recalled for it
-	loaded   slotSet // holds a buffered job that might be recalled
+	fresh    slotSet // holds a buffered job that might be recalled
+	stuck    slotSet // holds one behind a job that does not progress
 	emptied  slotSet // takes nothing until it is empty, for a suspect
 }
 
@@ -311,10 +315,12 @@ func (p *Producer) index(b *binding) {
 	free := b.free()
 	p.demand += free - b.counted
 	b.counted = free
-	p.eligible.put(b.slot, free > 0)
+	p.eligible.put(b.slot, free > 0 && b.held < b.depth())
 	p.vacant.put(b.slot, free > 0 && b.held == 0)
 	p.unused.put(b, free > 0 && b.held == 0)
 	p.idle.put(b.slot, free > 0 && b.held == 0 && !b.expecting)
-	p.loaded.put(b.slot, b.loaded())
+	loaded := b.loaded()
+	p.fresh.put(b.slot, loaded && !b.stuck)
+	p.stuck.put(b.slot, loaded && b.stuck)
 	p.emptied.put(b.slot, b.reserved)
 }

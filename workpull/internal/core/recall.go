@@ -1,75 +1,129 @@
 package core
 
-import "time"
+import (
+	"math"
+	"time"
+)
 
-// Recall (B4): when the pool is empty and a worker holds nothing, a job that is
-// buffered and not started at a busy one is asked back and given to the idle
-// one. The busy worker's controller answers before the job goes elsewhere.
+// Recall (B4): when the pool is empty and a worker holds nothing, the oldest job
+// that is buffered behind one that does not progress is asked back and given to
+// the idle one. While the pool is not empty such a job goes to its head when a
+// younger one is given out. The busy worker's controller answers before the job
+// goes elsewhere.
 
-// recallsPerTurn bounds the work of one RecallDue, in workers looked at.
+// recallsPerTurn bounds the work of one turn, in workers looked at.
 const recallsPerTurn = 64
 
 // recallTimeout is when an unanswered recall is forgotten and may be repeated.
 const recallTimeout = time.Second
 
-// considerRecall asks for RecallDue while there is a worker that holds nothing
-// and one that holds more than it can run.
-func (p *Producer) considerRecall() {
-	if p.recallSet || p.waiting.length > 0 || p.solos.length > 0 || p.idle.empty() || p.loaded.empty() {
+// considerRecall recalls for workers that hold nothing. While there are such, or
+// jobs wait, it asks for RecallDue as long as a worker with buffered jobs is not
+// known to be stuck.
+func (p *Producer) considerRecall(now time.Duration) {
+	if p.solos.length > 0 || p.waiting.length == 0 && p.idle.empty() {
 		return
 	}
-	p.recallSet = true
-	p.emit(Effect{Kind: SetRecall})
-}
-
-// RecallDue asks back one buffered job for each worker that holds nothing.
-func (p *Producer) RecallDue(now time.Duration) {
-	p.recallSet = false
-	if p.stopped || p.waiting.length > 0 || p.solos.length > 0 {
+	if !p.recallSet && !p.fresh.empty() && len(p.bindings) > 1 {
+		p.findStuck(now)
+		if !p.fresh.empty() {
+			p.recallSet = true
+			p.emit(Effect{Kind: SetRecall})
+		}
+	}
+	if p.waiting.length > 0 {
 		return
 	}
-	slot, looked := 0, 0
-	for range recallsPerTurn {
+	for looked, slot := 0, 0; looked < recallsPerTurn && !p.stuck.empty(); looked++ {
 		next, ok := p.idle.seek(slot)
-		if !ok {
-			break
+		if !ok || !p.recallOldest(now, p.slots[next], math.MaxUint64, 0) {
+			return
 		}
 		slot = next + 1
-		if !p.recallFor(now, p.slots[next], &looked) {
-			break
-		}
 	}
-	p.considerRecall()
 }
 
-// recallFor finds a buffered job behind one that runs for longer than
-// RecallDelay, and asks it back.
-func (p *Producer) recallFor(now time.Duration, target *binding, looked *int) bool {
-	for ; *looked < recallsPerTurn; *looked++ {
-		slot, ok := p.loaded.next(p.recallTurn)
+// RecallDue looks once more for workers that are stuck.
+func (p *Producer) RecallDue(now time.Duration) {
+	p.recallSet = false
+	if !p.stopped {
+		p.considerRecall(now)
+	}
+}
+
+// findStuck finds the workers whose running job has taken RecallDelay so far.
+func (p *Producer) findStuck(now time.Duration) {
+	for range recallsPerTurn {
+		slot, ok := p.fresh.next(p.recallTurn)
 		if !ok {
-			return false
+			break
 		}
 		p.recallTurn = slot + 1
-		b := p.slots[slot]
-		if now-b.progressed < RecallDelay {
-			continue
+		if b := p.slots[slot]; now-b.progressed >= RecallDelay {
+			b.stuck = true
+			p.index(b)
 		}
-		sequence := max(b.recallNext, b.confirmed+2)
-		for sequence <= b.dispatched && b.job(sequence) == nil {
-			sequence++
-		}
-		b.recallNext = sequence + 1
-		p.index(b)
-		if sequence > b.dispatched {
-			continue
-		}
-		b.recalls = append(b.recalls, recall{sequence: sequence, target: target.id, at: now})
-		p.expect(target, true)
-		p.emit(Effect{Kind: Recall, Peer: b.peer, Link: &b.link, Session: p.session, Binding: b.id, Sequence: sequence})
-		return true
 	}
-	return false
+}
+
+// recallOlder asks back a job that is older than one just given out and lies
+// behind one that takes long even for its worker: it goes to the pool's head.
+func (p *Producer) recallOlder(now time.Duration, than uint64) {
+	if !p.stuck.empty() && p.solos.length == 0 {
+		p.recallOldest(now, nil, than, 2)
+	}
+}
+
+// recallOldest asks back the oldest job that is buffered at a worker that is
+// stuck, for a target if there is one. Only jobs below a store sequence count,
+// and workers whose running job takes so many times as long as usual there.
+func (p *Producer) recallOldest(now time.Duration, target *binding, below uint64, times time.Duration) bool {
+	var from *binding
+	var sequence uint64
+	slot, ok := p.stuck.next(p.stuckTurn)
+	for looked := 0; ok && looked < recallsPerTurn; looked++ {
+		b := p.slots[slot]
+		if s := b.recallable(); s == 0 {
+			p.index(b)
+		} else if j := b.job(s); j.StoreSequence < below && now-b.progressed >= times*b.service {
+			from, sequence, below = b, s, j.StoreSequence
+		}
+		if looked == 0 {
+			p.stuckTurn = slot
+		}
+		next, more := p.stuck.next(slot + 1)
+		if !more || next == p.stuckTurn || next == slot {
+			break
+		}
+		slot = next
+	}
+	if from == nil {
+		return false
+	}
+	from.recallNext = sequence + 1
+	p.index(from)
+	r := recall{sequence: sequence, at: now}
+	if target != nil {
+		r.target = target.id
+		p.expect(target, true)
+	}
+	from.recalls = append(from.recalls, r)
+	p.emit(Effect{Kind: Recall, Peer: from.peer, Link: &from.link, Session: p.session, Binding: from.id, Sequence: sequence})
+	return true
+}
+
+// recallable is the next sequence that may be asked back, 0 if there is none;
+// the job right above the confirmed ones runs.
+func (b *binding) recallable() uint64 {
+	s := max(b.recallNext, b.confirmed+2)
+	for s <= b.dispatched && b.job(s) == nil {
+		s++
+	}
+	b.recallNext = s
+	if s > b.dispatched {
+		return 0
+	}
+	return s
 }
 
 func (p *Producer) expect(target *binding, expecting bool) {
