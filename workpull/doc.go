@@ -70,6 +70,11 @@
 // machines, internal/codec and internal/wire what they say to each other
 // between nodes, internal/outbox how it is sent.
 //
+// # Members that leave
+//
+// In a cluster an endpoint goes to another member when its own is stopped with
+// Stop, if its kind is known there: see Register and WithRelocationDisabled.
+//
 // # The end
 //
 // Stop the actor system with Stop, not with its own method: see there.

@@ -48,6 +48,9 @@ func newEndpoint(n *node, s *spec) *endpoint {
 
 // PreStart implements actor.Actor.
 func (e *endpoint) PreStart(ctx *actor.Context) error {
+	if e.astray() {
+		return nil
+	}
 	e.start = ctx
 	e.mailbox.start()
 	return e.spec.inner.PreStart(ctx)
@@ -55,12 +58,20 @@ func (e *endpoint) PreStart(ctx *actor.Context) error {
 
 // PostStop implements actor.Actor.
 func (e *endpoint) PostStop(ctx *actor.Context) error {
+	if e.astray() {
+		return nil
+	}
 	e.node.forget(e)
 	return e.spec.inner.PostStop(ctx)
 }
 
 // Receive implements actor.Actor.
 func (e *endpoint) Receive(ctx *actor.ReceiveContext) {
+	if e.astray() {
+		ctx.Logger().Errorf("%s was relocated without its configuration and ends: its system was stopped, and not by workpull.Stop", ctx.Self().Name())
+		ctx.Shutdown()
+		return
+	}
 	switch m := ctx.Message().(type) {
 	case *attach:
 		e.attached = true

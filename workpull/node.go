@@ -61,6 +61,9 @@ type node struct {
 	specs       map[string]*spec     // of every endpoint ever spawned here
 	endpoints   map[string]*endpoint // live
 	controllers map[string]companion // by name, which is unique
+	kinds       map[string]kind      // whose endpoints may be relocated to here
+	leaving     bool                 // Stop has begun: nothing may arrive
+	arriving    int
 }
 
 // companion is a live controller.
@@ -96,6 +99,10 @@ func nodeOf(ctx context.Context, system actor.ActorSystem, options []remote.Remo
 		specs:       map[string]*spec{},
 		endpoints:   map[string]*endpoint{},
 		controllers: map[string]companion{},
+		kinds:       map[string]kind{},
+	}
+	if err := system.Register(ctx, new(endpoint)); err != nil { // see endpoint.astray
+		return nil, fmt.Errorf("make endpoints known: %w", err)
 	}
 	if _, err := n.spawnActor(ctx, name, n, actor.WithLongLived(), actor.WithRelocationDisabled()); err != nil {
 		return nil, fmt.Errorf("start directory %s: %w", name, err)
@@ -152,6 +159,8 @@ func (n *node) Receive(ctx *actor.ReceiveContext) {
 		n.watchCluster()
 	case *wire.Lookup:
 		ctx.Response(n.answer(m))
+	case *wire.Adopt:
+		ctx.Response(n.adopt(m))
 	default:
 		ctx.Unhandled()
 	}

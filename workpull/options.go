@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/tochemey/goakt/v3/actor"
+	"github.com/tochemey/goakt/v3/extension"
 	"github.com/tochemey/goakt/v3/remote"
 
 	"github.com/workpull/operator/workpull/internal/codec"
@@ -50,6 +51,9 @@ type spec struct {
 	inner   actor.Actor
 	actor   []actor.SpawnOption
 	remotes []remote.RemotingOption
+	// dependencies are the actor's; they travel with a relocated endpoint.
+	dependencies []extension.Dependency
+	stays        bool // relocation is disabled
 
 	// of a producer
 	producer core.ProducerConfig
@@ -117,11 +121,37 @@ func apply[O ~func(*spec) error](s *spec, options []O) error {
 // WithActorOptions passes options on to GoAkt's Spawn. Passivation is refused
 // (rule 89). A mailbox among them is replaced by an unbounded one: a bounded
 // one would block the controller or refuse its messages without a word.
-// Relocation is disabled for now. A supervisor applies to errors that the
-// actor reports with ctx.Err; panics are caught and the actor is restarted.
+// Relocation is the pattern's own affair: see Register. A supervisor applies to
+// errors that the actor reports with ctx.Err; panics are caught and the actor is
+// restarted.
 func WithActorOptions(options ...actor.SpawnOption) SpawnOption {
 	return func(s *spec) error {
 		s.actor = append(s.actor, options...)
+		return nil
+	}
+}
+
+// WithDependencies gives the actor its dependencies, as GoAkt's option of that
+// name does, and replaces those among WithActorOptions. They travel with a
+// relocated endpoint, as those among WithActorOptions do.
+func WithDependencies(dependencies ...extension.Dependency) SpawnOption {
+	return func(s *spec) error {
+		for _, d := range dependencies {
+			if d == nil {
+				return &OptionError{Option: "WithDependencies", Got: "nil", Want: "dependencies"}
+			}
+		}
+		s.dependencies = append(s.dependencies, dependencies...)
+		return nil
+	}
+}
+
+// WithRelocationDisabled keeps the endpoint from going to another member when
+// this one leaves the cluster (see Register): it ends with its member, and
+// whoever spawned it sees to the next one.
+func WithRelocationDisabled() SpawnOption {
+	return func(s *spec) error {
+		s.stays = true
 		return nil
 	}
 }

@@ -20,7 +20,10 @@ import (
 // the endpoint's controller lives; a spawn that fails leaves nothing behind
 // (rule 87).
 //
-// An endpoint is never passivated and, for now, never relocated.
+// An endpoint is never passivated. In a cluster it goes to another member when
+// this one leaves by Stop, provided that its kind is registered (Register) and
+// WithRelocationDisabled was not given; why one stays is logged. The jobs that
+// a producer endpoint holds in memory do not go with it.
 //
 // Errors: *OptionError for an option that is refused, ErrReservedName,
 // ErrNameTaken when a live actor of this system or its cluster has the name,
@@ -114,7 +117,10 @@ func (n *node) spawn(ctx context.Context, s *spec) (_ *actor.PID, err error) {
 
 	e := newEndpoint(n, s)
 	options := append([]actor.SpawnOption{actor.WithLongLived()}, s.actor...)
-	options = append(options, actor.WithRelocationDisabled(), actor.WithMailbox(e.mailbox))
+	if len(s.dependencies) > 0 {
+		options = append(options, actor.WithDependencies(s.dependencies...))
+	}
+	options = append(options, actor.WithRelocationDisabled(), actor.WithMailbox(e.mailbox)) // the pattern relocates it itself
 	pid, err := n.spawnActor(ctx, s.name, e, options...)
 	if err != nil {
 		return nil, err
@@ -127,13 +133,19 @@ func (n *node) spawn(ctx context.Context, s *spec) (_ *actor.PID, err error) {
 	if strategy := pid.PassivationStrategy(); !isLongLived(strategy) {
 		return nil, &OptionError{Option: "WithActorOptions", Got: fmt.Sprint(strategy), Want: "a long-lived actor", Err: ErrPassivationRefused}
 	}
+	dependencies := pid.Dependencies()
 	done := make(chan error, 1)
 	if err := await(ctx, n.system, pid, &attach{done: done}, done); err != nil {
 		return nil, err
 	}
 	n.mu.Lock()
 	n.specs[s.name] = s
+	// A restart by GoAkt forgets them (part 5, trap 2).
+	s.dependencies = dependencies
 	n.mu.Unlock()
+	if why := n.stayReason(s); why != "" && !s.stays && n.system.InCluster() {
+		n.system.Logger().Infof("%s will end with this member and not be relocated: %s", s.name, why)
+	}
 	return pid, nil
 }
 

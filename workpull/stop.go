@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 
 	"github.com/tochemey/goakt/v3/actor"
@@ -11,7 +12,8 @@ import (
 
 // Stop stops an actor system: first its worker endpoints, then its producer
 // endpoints, then the rest. It does not drain: what a worker holds goes to
-// others; see Drain.
+// others; see Drain. In a cluster, endpoints of registered kinds go to members
+// that stay: see Register.
 //
 // Do not call system.Stop while endpoints live. GoAkt v3.14.0 refuses messages
 // in a system that stops, and tells its dead-letter actor of each; that message
@@ -24,10 +26,13 @@ func Stop(ctx context.Context, system actor.ActorSystem) error {
 	}
 	var errs []error
 	if n, pid := runningNode(system); n != nil {
+		moving := n.beginLeaving(ctx)
 		for _, r := range []role{workerRole, producerRole} {
 			errs = append(errs, n.stopEndpoints(ctx, r))
 		}
+		n.handOver(ctx, moving)
 		errs = append(errs, pid.Shutdown(ctx))
+		n.awaitSwept(ctx)
 	}
 	errs = append(errs, system.Stop(ctx))
 	if err := errors.Join(errs...); err != nil {
@@ -47,6 +52,20 @@ func runningNode(system actor.ActorSystem) (*node, *actor.PID) {
 		return nil, nil
 	}
 	return n, pid
+}
+
+// awaitSwept waits until GoAkt has forgotten the actors that were stopped. It
+// takes a stopped one that is still in its tree for relocatable, and has another
+// member spawn it: a controller or a directory that nobody can make, upon which
+// that member relocates nothing else any more (rule 90).
+func (n *node) awaitSwept(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(ctx, goneTimeout)
+	defer cancel()
+	if err := poll(ctx, func() bool {
+		return !slices.ContainsFunc(n.system.Actors(), func(pid *actor.PID) bool { return !alive(pid) })
+	}); err != nil {
+		n.system.Logger().Warnf("stop: stopped actors are still in the tree: %v", err)
+	}
 }
 
 // stopEndpoints stops all endpoints of a role at once.

@@ -1,0 +1,5 @@
+//go:build race
+
+package workpull
+
+const raceDetectorOn = true
