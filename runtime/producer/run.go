@@ -119,7 +119,7 @@ func (p *process) start(ctx context.Context, s *Settings) error {
 		workpull.WithReliableStoreAhead(s.MaxPending),
 		workpull.WithReliableCredits(credits),
 		workpull.WithReliableRetryInterval(s.RetryInterval),
-	))
+	), workpull.WithRelocationDisabled()) // the pod comes back, and the endpoint with it
 	if err != nil {
 		return fmt.Errorf("start the producer endpoint %s: %w", s.Producer, err)
 	}
