@@ -73,6 +73,7 @@ var rules = []rule{
 	{"87", "reserved names; a failed spawn leaves nothing behind"},
 	{"88", "ReSpawn, restart and suspension of an endpoint are followed"},
 	{"89", "what is refused at spawn"},
+	{"90", "an endpoint goes to another member with its controller when its own leaves in order"},
 	{"91", "exactly one failure event for a terminal stop"},
 	{"B2", "a live worker's running job is not delivered to it again"},
 	{"B3", "rejection, attempts, backoff, suspects, dead letters"},
