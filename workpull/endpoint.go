@@ -68,8 +68,9 @@ func (e *endpoint) PostStop(ctx *actor.Context) error {
 // Receive implements actor.Actor.
 func (e *endpoint) Receive(ctx *actor.ReceiveContext) {
 	if e.astray() {
-		ctx.Logger().Errorf("%s was relocated without its configuration and ends: its system was stopped, and not by workpull.Stop", ctx.Self().Name())
-		ctx.Shutdown()
+		if _, starts := ctx.Message().(*goaktpb.PostStart); starts {
+			go endAstray(ctx.ActorSystem(), ctx.Self())
+		}
 		return
 	}
 	switch m := ctx.Message().(type) {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"reflect"
+	"time"
 
 	"github.com/tochemey/goakt/v3/actor"
 	"github.com/tochemey/goakt/v3/extension"
@@ -130,3 +131,27 @@ func (k kind) decode(name string, value []byte) (d extension.Dependency, err err
 // Stop. Such a one ends at once: were it unknown, or its start an error, GoAkt
 // would relocate nothing else in the cluster any more.
 func (e *endpoint) astray() bool { return e.spec == nil }
+
+// endAstray ends one as soon as it is in the tree: GoAkt posts PostStart before,
+// and an actor that stops before stays in the tree for good.
+func endAstray(system actor.ActorSystem, self *actor.PID) {
+	system.Logger().Errorf("%s was relocated without its configuration and ends: its system was stopped, and not by workpull.Stop", self.Name())
+	ctx, cancel := context.WithTimeout(context.Background(), astrayPatience)
+	defer cancel()
+	for {
+		if pid, err := system.LocalActor(self.Name()); err == nil && pid == self {
+			break
+		}
+		select {
+		case <-ctx.Done():
+			system.Logger().Errorf("%s never got into the tree", self.Name())
+			return
+		case <-time.After(time.Millisecond):
+		}
+	}
+	if err := self.Shutdown(ctx); err != nil {
+		system.Logger().Errorf("end %s: %v", self.Name(), err)
+	}
+}
+
+const astrayPatience = 10 * time.Second

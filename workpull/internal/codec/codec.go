@@ -108,7 +108,7 @@ func DecodeControl(m *wire.Control) (*core.Control, bool) {
 	c := &core.Control{
 		Session: m.GetSession(), Binding: m.GetBinding(), Nonce: m.GetNonce(), Number: m.GetControl(),
 		Kind: kind, Confirmed: m.GetConfirmed(), RequestedUpTo: m.GetRequestedUpTo(),
-		ViaTimeout: m.GetViaTimeout(), KeepUpTo: m.GetKeepUpTo(), Started: m.GetStarted(),
+		ViaTimeout: m.GetViaTimeout(), KeepUpTo: m.GetKeepUpTo(), Started: m.GetStarted(), Announce: m.GetAnnounce(),
 	}
 	last := uint64(0)
 	for _, r := range m.GetReceived() {
@@ -133,7 +133,7 @@ func EncodeControl(c *core.Control) *wire.Control {
 	m := &wire.Control{
 		Session: c.Session, Binding: c.Binding, Nonce: c.Nonce, Control: c.Number,
 		Kind: wireKinds[c.Kind], Confirmed: c.Confirmed, RequestedUpTo: c.RequestedUpTo,
-		ViaTimeout: c.ViaTimeout, KeepUpTo: c.KeepUpTo, Started: c.Started,
+		ViaTimeout: c.ViaTimeout, KeepUpTo: c.KeepUpTo, Started: c.Started, Announce: c.Announce,
 	}
 	for _, r := range c.Received {
 		m.Received = append(m.Received, &wire.Range{First: r.First, Last: r.Last})
@@ -147,7 +147,7 @@ func EncodeControl(c *core.Control) *wire.Control {
 // EncodeJob is the wire form of a delivery.
 func EncodeJob(d *core.Delivery) *wire.Job {
 	return &wire.Job{
-		Sequence: d.Sequence, MessageId: d.ID, Attempt: d.Attempt, Token: d.Token, Skip: d.Skip,
+		Sequence: d.Sequence, MessageId: d.ID, Attempt: d.Attempt, Token: d.Token, Skip: d.Skip, Announce: d.Announce,
 		TypeUrl: d.Payload.TypeURL, Payload: d.Payload.Value,
 	}
 }
@@ -164,7 +164,7 @@ func DecodeBatch(m *wire.Batch) ([]*core.Delivery, bool) {
 			return nil, false
 		}
 		values[i] = core.Delivery{
-			Sequence: j.GetSequence(), ID: j.GetMessageId(), Attempt: j.GetAttempt(), Token: j.GetToken(), Skip: j.GetSkip(),
+			Sequence: j.GetSequence(), ID: j.GetMessageId(), Attempt: j.GetAttempt(), Token: j.GetToken(), Skip: j.GetSkip(), Announce: j.GetAnnounce(),
 			Payload: core.Payload{TypeURL: j.GetTypeUrl(), Value: j.GetPayload()},
 		}
 		jobs[i] = &values[i]

@@ -36,6 +36,7 @@ func TestTheWireKeepsEverything(t *testing.T) {
 			Exceptions: []core.Exception{{Sequence: 3, Kind: core.Rejected, Reason: "no"}, {Sequence: 8, Kind: core.Recalled}}},
 		{Session: 1, Binding: 2, Nonce: 3, Number: 4, Kind: core.Drain, Confirmed: 5, KeepUpTo: 6},
 		{Session: 1, Binding: 2, Nonce: 3, Number: 4, Kind: core.Stop, Confirmed: 5},
+		{Session: 1, Binding: 2, Nonce: 3, Number: 4, Kind: core.Ack, Confirmed: 5, Started: 6, Announce: true},
 	} {
 		decoded, ok := DecodeControl(carry(t, EncodeControl(c)))
 		require.True(t, ok)

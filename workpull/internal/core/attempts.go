@@ -43,6 +43,7 @@ func (p *Producer) putBack(j *Job) {
 func (p *Producer) judge(now time.Duration, b *binding, why Reason) {
 	died := (why == ReasonGone || why == ReasonStopped || why == ReasonReplaced) && !b.draining
 	alone := b.held == 1
+	e := &endedBinding{peer: b.peer, at: now, dispatched: b.dispatched}
 	for b.jobs.length > 0 {
 		j := b.jobs.popBack()
 		sequence := b.dispatched
@@ -55,6 +56,7 @@ func (p *Producer) judge(now time.Duration, b *binding, why Reason) {
 		p.requeued++
 		if why != ReasonIllegal { // it may run on there, and then its confirmation counts (B6)
 			j.past = keepLast(append(j.past, attempt{token: j.token, peer: b.peer}))
+			e.held = append(e.held, heldJob{sequence: sequence, id: j.ID, token: j.token})
 		}
 		ran := sequence <= b.started
 		switch {
@@ -62,10 +64,10 @@ func (p *Producer) judge(now time.Duration, b *binding, why Reason) {
 			if ran {
 				j.Interruptions++
 			}
-		case !alone:
+		case !alone, !ran: // it may have run, for less than the worker takes to say so
 			j.deaths++
 			j.solo = j.solo || j.deaths >= deathsBeforeSolo
-		case ran:
+		default:
 			p.charge(now, j, b.reg.Identity, string(why)+" while it ran")
 			if j.deaths++; j.deaths > 1 { // the first time it goes on at once: most deaths are not the job's doing
 				p.retry(now, j)
@@ -77,6 +79,9 @@ func (p *Producer) judge(now time.Duration, b *binding, why Reason) {
 			}
 		}
 		p.putBack(j)
+	}
+	if len(e.held) > 0 {
+		p.ended[b.id] = e
 	}
 }
 

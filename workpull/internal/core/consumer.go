@@ -76,6 +76,7 @@ type running struct {
 	session, binding uint64
 	delivery         *Delivery
 	stale            bool
+	announced        uint64 // control number that announced it, until that is acknowledged: the worker does not have it yet
 }
 
 type exception struct {
@@ -175,7 +176,11 @@ func (c *Consumer) forget() {
 	clear(c.buffer)
 	clear(c.skips)
 	c.session, c.binding, c.control, c.begun, c.buffered, c.exceptions = 0, 0, 0, 0, 0, nil
-	if c.running != nil {
+	switch {
+	case c.running == nil:
+	case c.running.announced != 0:
+		c.running = nil
+	default:
 		c.running.stale = true
 	}
 }
@@ -270,6 +275,10 @@ func (c *Consumer) deliver() {
 		return
 	}
 	c.running = &running{session: c.session, binding: c.binding, delivery: d}
+	if d.Announce {
+		c.announce()
+		return
+	}
 	c.tell()
 }
 
@@ -343,7 +352,7 @@ func (c *Consumer) Rejected(now time.Duration, from Peer, session, binding, sequ
 
 func (c *Consumer) finish(now time.Duration, from Peer, session, binding, sequence uint64, id string, rejected *string) {
 	r := c.running
-	if from != c.cfg.Actor || r == nil || r.session != session || r.binding != binding ||
+	if from != c.cfg.Actor || r == nil || r.announced != 0 || r.session != session || r.binding != binding ||
 		r.delivery.Sequence != sequence || r.delivery.ID != id {
 		return
 	}
@@ -415,6 +424,8 @@ func (c *Consumer) Tick(now time.Duration) {
 	switch {
 	case c.draining && !c.drained:
 		c.sendDrain()
+	case c.running != nil && c.running.announced != 0:
+		c.announce()
 	case c.gap():
 		c.askForGap(now)
 	case len(c.exceptions) > 0 || !spoke:
@@ -426,7 +437,7 @@ func (c *Consumer) Tick(now time.Duration) {
 // had is told again. This is the only way that a worker is told twice (B2).
 func (c *Consumer) HandlerRestarted(time.Duration) {
 	switch {
-	case c.running == nil:
+	case c.running == nil || c.running.announced != 0:
 	case !c.running.stale:
 		c.tell()
 	default:

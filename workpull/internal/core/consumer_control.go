@@ -19,6 +19,15 @@ func (c *Consumer) request(now time.Duration, viaTimeout bool) {
 
 func (c *Consumer) ack() { c.send(c.message(Ack)) }
 
+// announce tells that the running delivery is about to start, and asks for an
+// acknowledgement, without which it does not.
+func (c *Consumer) announce() {
+	m := c.message(Ack)
+	m.Announce = true
+	c.running.announced = m.Number
+	c.send(m)
+}
+
 // message fills in what every control message carries, the exceptions that are
 // not acknowledged among it.
 func (c *Consumer) message(kind ControlKind) *Control {
@@ -78,6 +87,10 @@ func (c *Consumer) ControlAck(_ time.Duration, from Peer, session, binding, cont
 		n++
 	}
 	c.exceptions = c.exceptions[n:]
+	if r := c.running; r != nil && r.announced != 0 && control >= r.announced {
+		r.announced = 0
+		c.tell()
+	}
 	if c.draining && c.drainSent > 0 && control >= c.drainSent && c.running == nil {
 		c.finishDrain()
 	}

@@ -266,6 +266,9 @@ type Control struct {
 	// Started is the highest sequence that the worker was given or that is
 	// done.
 	Started uint64
+	// Announce tells that the worker waits for the acknowledgement before it
+	// starts the last of those.
+	Announce bool
 	// RequestedUpTo is set in a Request.
 	RequestedUpTo uint64
 	// ViaTimeout asks to resend what Received lacks.
@@ -312,6 +315,10 @@ type Delivery struct {
 	Payload Payload
 	// Skip tells that there is nothing under this sequence (any more).
 	Skip bool
+	// Announce tells that its start is announced, and acknowledged, before it
+	// is handed to the worker: whether it ran must not be a matter of doubt
+	// (B3).
+	Announce bool
 }
 
 // Reason tells why a binding ended (rule 46).

@@ -1,10 +1,6 @@
 package core
 
-import (
-	"container/heap"
-	"slices"
-	"time"
-)
+import "time"
 
 // Control is a worker's demand, confirmation or farewell. One from another
 // session, binding, sender or an earlier registration, or with a number that is
@@ -15,7 +11,11 @@ func (p *Producer) Control(now time.Duration, from Peer, m *Control) {
 		return
 	}
 	b := p.bindings[m.Binding]
-	if b == nil || b.peer != from || m.Nonce < b.reg.Nonce || m.Number <= b.control {
+	if b == nil {
+		p.lateControl(now, from, m)
+		return
+	}
+	if b.peer != from || m.Nonce < b.reg.Nonce || m.Number <= b.control {
 		return
 	}
 	if !legal(b, m) { // rule 36: only this binding ends
@@ -46,7 +46,7 @@ func (p *Producer) Control(now time.Duration, from Peer, m *Control) {
 	if m.ViaTimeout {
 		p.resend(b, m.Received)
 	}
-	if m.Kind == Drain || len(m.Exceptions) > 0 {
+	if m.Kind == Drain || m.Announce || len(m.Exceptions) > 0 {
 		p.emit(Effect{Kind: ControlAck, Peer: b.peer, Link: &b.link, Session: p.session, Binding: b.id, Control: m.Number})
 	}
 	p.pump(now)
@@ -125,32 +125,6 @@ func (p *Producer) tellConfirmed(j *Job) {
 	if p.cfg.Confirmations {
 		p.emit(Effect{Kind: DeliveryConfirmed, Session: p.session, Job: j})
 	}
-}
-
-// Late is the confirmation of an attempt whose binding has ended: the first
-// confirmation wins, whatever has become of the job since (B6). Only the
-// controller that had the attempt can confirm it, and not if its binding ended
-// for a violation (rule 49).
-func (p *Producer) Late(now time.Duration, from Peer, session uint64, id string, token uint64) {
-	j := p.jobs[id]
-	if p.stopped || session != p.session || j == nil || j.state == jobConfirming || !slices.Contains(j.past, attempt{token: token, peer: from}) {
-		return
-	}
-	switch j.state {
-	case jobWaiting:
-		p.line(j).remove(j)
-	case jobDead:
-		p.dead.remove(j)
-	case jobDelayed:
-		heap.Remove(&p.delayed, j.heapIndex)
-	case jobDispatched:
-		b := j.binding
-		b.take(j.sequence)
-		p.index(b)
-		p.emit(Effect{Kind: Recall, Peer: b.peer, Link: &b.link, Session: p.session, Binding: b.id, Sequence: j.sequence})
-	}
-	p.complete(j)
-	p.pump(now)
 }
 
 // resend sends again what the worker says it lacks, in order and within its

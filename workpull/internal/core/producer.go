@@ -73,6 +73,7 @@ type Producer struct {
 	byIdentity map[string]*binding
 	verifying  map[Peer]struct{}
 	successors map[uint64]successor
+	ended      map[uint64]*endedBinding
 
 	slots []*binding // in registration order, nil where one ended
 	sets
@@ -155,6 +156,7 @@ func (p *Producer) Start(now time.Duration, session uint64, queue *LoadedQueue) 
 		byIdentity: map[string]*binding{},
 		verifying:  map[Peer]struct{}{},
 		successors: map[uint64]successor{},
+		ended:      map[uint64]*endedBinding{},
 		retired:    map[string]bool{},
 		lastTick:   now,
 	}
@@ -206,6 +208,7 @@ func (p *Producer) Tick(now time.Duration, generation uint64) {
 	}
 	p.lastTick = now
 	p.handshakes.each(func(h *handshake) { p.retell(h) })
+	p.forgetEnded(now)
 	for len(p.delayed) > 0 && p.delayed[0].due <= now {
 		p.enqueue(heap.Pop(&p.delayed).(*Job))
 	}
@@ -292,7 +295,7 @@ func (p *Producer) assign(now time.Duration, b *binding, j *Job) {
 func (p *Producer) send(b *binding, j *Job) {
 	p.emit(Effect{
 		Kind: Dispatch, Peer: b.peer, Link: &b.link, Session: p.session, Binding: b.id, Sequence: j.sequence,
-		Delivery: &Delivery{Sequence: j.sequence, ID: j.ID, Attempt: j.Attempt, Token: j.token, Payload: j.Payload},
+		Delivery: &Delivery{Sequence: j.sequence, ID: j.ID, Attempt: j.Attempt, Token: j.token, Payload: j.Payload, Announce: j.solo},
 	})
 }
 

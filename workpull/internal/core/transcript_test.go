@@ -264,7 +264,7 @@ func (s *producerScript) control(a args) {
 		Number: w.control, Kind: map[string]ControlKind{"request": Request, "ack": Ack, "farewell": Drain, "stop": Stop}[a.d.Cmd],
 		Confirmed: a.num("confirmed", 0), RequestedUpTo: a.num("up-to", 0),
 		ViaTimeout: a.has("via-timeout"), Received: a.ranges("received"), KeepUpTo: a.num("keep", 0),
-		Started: a.num("started", 0),
+		Started: a.num("started", 0), Announce: a.has("announce"),
 	}
 	for _, r := range a.ranges("rejected") {
 		m.Exceptions = append(m.Exceptions, Exception{Sequence: r.First, Kind: Rejected, Reason: "bad"})
@@ -345,7 +345,11 @@ func describe(e Effect) string {
 		if e.Delivery.Skip {
 			return fmt.Sprintf("Dispatch to=%s %d:skip", e.Peer, e.Sequence)
 		}
-		return fmt.Sprintf("Dispatch to=%s %d:%s attempt=%d", e.Peer, e.Sequence, e.Delivery.ID, e.Delivery.Attempt)
+		s := fmt.Sprintf("Dispatch to=%s %d:%s attempt=%d", e.Peer, e.Sequence, e.Delivery.ID, e.Delivery.Attempt)
+		if e.Delivery.Announce {
+			s += " announce"
+		}
+		return s
 	case DeadLettered:
 		return fmt.Sprintf("DeadLettered %s after %d attempts", e.Job.ID, len(e.Job.Failures))
 	case Recall:
@@ -412,6 +416,9 @@ func describeControl(m *Control) string {
 	if m.Kind == Drain {
 		s += fmt.Sprintf(" keep=%d", m.KeepUpTo)
 	}
+	if m.Announce {
+		s += fmt.Sprintf(" announce=%d", m.Started)
+	}
 	if m.ViaTimeout {
 		s += " via-timeout"
 	}
@@ -461,7 +468,7 @@ func (s *consumerScript) run(t *testing.T, d *datadriven.TestData) string {
 				continue
 			}
 			n, _ := strconv.ParseUint(seq, 10, 64)
-			jobs = append(jobs, &Delivery{Sequence: n, ID: id, Attempt: 1, Token: n, Skip: id == "skip"})
+			jobs = append(jobs, &Delivery{Sequence: n, ID: id, Attempt: 1, Token: n, Skip: id == "skip", Announce: a.has("announce")})
 		}
 		s.c.Batch(s.now, producer, a.num("session", s.session), a.num("binding", s.binding), jobs)
 	case "confirm", "reject":

@@ -468,7 +468,10 @@ type Control struct {
 	Received   []*Range `protobuf:"bytes,10,rep,name=received,proto3" json:"received,omitempty"`
 	KeepUpTo   uint64   `protobuf:"varint,11,opt,name=keep_up_to,json=keepUpTo,proto3" json:"keep_up_to,omitempty"`
 	// Highest sequence that the worker was given or that is done (B3).
-	Started       uint64 `protobuf:"varint,12,opt,name=started,proto3" json:"started,omitempty"`
+	Started uint64 `protobuf:"varint,12,opt,name=started,proto3" json:"started,omitempty"`
+	// The worker waits for the acknowledgement before it starts the last of
+	// those.
+	Announce      bool `protobuf:"varint,13,opt,name=announce,proto3" json:"announce,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -587,7 +590,14 @@ func (x *Control) GetStarted() uint64 {
 	return 0
 }
 
-// ControlAck acknowledges exceptions and a drain.
+func (x *Control) GetAnnounce() bool {
+	if x != nil {
+		return x.Announce
+	}
+	return false
+}
+
+// ControlAck acknowledges exceptions, a drain and an announcement.
 type ControlAck struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Session       uint64                 `protobuf:"fixed64,1,opt,name=session,proto3" json:"session,omitempty"`
@@ -661,7 +671,9 @@ type Job struct {
 	// Numbers every dispatch of a session (B6).
 	Token uint64 `protobuf:"varint,6,opt,name=token,proto3" json:"token,omitempty"`
 	// There is nothing under this sequence (any more).
-	Skip          bool `protobuf:"varint,7,opt,name=skip,proto3" json:"skip,omitempty"`
+	Skip bool `protobuf:"varint,7,opt,name=skip,proto3" json:"skip,omitempty"`
+	// Its start is announced first (B3).
+	Announce      bool `protobuf:"varint,8,opt,name=announce,proto3" json:"announce,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -741,6 +753,13 @@ func (x *Job) GetToken() uint64 {
 func (x *Job) GetSkip() bool {
 	if x != nil {
 		return x.Skip
+	}
+	return false
+}
+
+func (x *Job) GetAnnounce() bool {
+	if x != nil {
+		return x.Announce
 	}
 	return false
 }
@@ -1120,7 +1139,7 @@ const file_workpull_internal_wire_wire_proto_rawDesc = "" +
 	"\x04Kind\x12\x14\n" +
 	"\x10KIND_UNSPECIFIED\x10\x00\x12\x11\n" +
 	"\rKIND_REJECTED\x10\x01\x12\x11\n" +
-	"\rKIND_RECALLED\x10\x02\"\x8f\x04\n" +
+	"\rKIND_RECALLED\x10\x02\"\xab\x04\n" +
 	"\aControl\x12\x18\n" +
 	"\asession\x18\x01 \x01(\x06R\asession\x12\x18\n" +
 	"\abinding\x18\x02 \x01(\x06R\abinding\x12\x14\n" +
@@ -1138,7 +1157,8 @@ const file_workpull_internal_wire_wire_proto_rawDesc = "" +
 	" \x03(\v2\x17.workpull.wire.v1.RangeR\breceived\x12\x1c\n" +
 	"\n" +
 	"keep_up_to\x18\v \x01(\x04R\bkeepUpTo\x12\x18\n" +
-	"\astarted\x18\f \x01(\x04R\astarted\"[\n" +
+	"\astarted\x18\f \x01(\x04R\astarted\x12\x1a\n" +
+	"\bannounce\x18\r \x01(\bR\bannounce\"[\n" +
 	"\x04Kind\x12\x14\n" +
 	"\x10KIND_UNSPECIFIED\x10\x00\x12\x10\n" +
 	"\fKIND_REQUEST\x10\x01\x12\f\n" +
@@ -1150,7 +1170,7 @@ const file_workpull_internal_wire_wire_proto_rawDesc = "" +
 	"ControlAck\x12\x18\n" +
 	"\asession\x18\x01 \x01(\x06R\asession\x12\x18\n" +
 	"\abinding\x18\x02 \x01(\x06R\abinding\x12\x18\n" +
-	"\acontrol\x18\x03 \x01(\x04R\acontrol\"\xb9\x01\n" +
+	"\acontrol\x18\x03 \x01(\x04R\acontrol\"\xd5\x01\n" +
 	"\x03Job\x12\x1a\n" +
 	"\bsequence\x18\x01 \x01(\x04R\bsequence\x12\x1d\n" +
 	"\n" +
@@ -1159,7 +1179,8 @@ const file_workpull_internal_wire_wire_proto_rawDesc = "" +
 	"\apayload\x18\x04 \x01(\fR\apayload\x12\x18\n" +
 	"\aattempt\x18\x05 \x01(\rR\aattempt\x12\x14\n" +
 	"\x05token\x18\x06 \x01(\x04R\x05token\x12\x12\n" +
-	"\x04skip\x18\a \x01(\bR\x04skip\"f\n" +
+	"\x04skip\x18\a \x01(\bR\x04skip\x12\x1a\n" +
+	"\bannounce\x18\b \x01(\bR\bannounce\"f\n" +
 	"\x05Batch\x12\x18\n" +
 	"\asession\x18\x01 \x01(\x06R\asession\x12\x18\n" +
 	"\abinding\x18\x02 \x01(\x06R\abinding\x12)\n" +
