@@ -89,6 +89,7 @@ func (c *consumerController) configure(incarnation string) (err error) {
 	cfg := c.endpoint.spec.consumer
 	cfg.Producer, cfg.Endpoint, cfg.Identity = c.endpoint.spec.follows, c.endpoint.spec.name, c.endpoint.identity()
 	cfg.Incarnation, cfg.Actor, cfg.Host = incarnation, core.Peer(c.actor.ID()), c.actor.Address().HostPort()
+	cfg.FirstNonce = randomID() >> 1 // with room to count from there
 	c.incarnation = incarnation
 	c.core, err = core.NewConsumer(cfg)
 	return err

@@ -22,6 +22,10 @@ type ConsumerConfig struct {
 	// ResendInterval is the tick: the cadence of registrations while there is
 	// silence, and the least time between two requests for a gap.
 	ResendInterval time.Duration
+	// FirstNonce is where the nonces of this incarnation begin: at random, so
+	// that an answer to an earlier incarnation at the same address is not
+	// taken for one to this (rule 75).
+	FirstNonce uint64
 }
 
 // silentTicks is how many silent ticks in a row a worker still counts as
@@ -98,7 +102,7 @@ func NewConsumer(cfg ConsumerConfig) (*Consumer, error) {
 	case cfg.ResendInterval <= 0:
 		return nil, fmt.Errorf("resend interval: is %v, wanted more than zero", cfg.ResendInterval)
 	}
-	return &Consumer{cfg: cfg, buffer: make([]*Delivery, cfg.Window), skips: map[uint64]struct{}{}}, nil
+	return &Consumer{cfg: cfg, nonce: cfg.FirstNonce, buffer: make([]*Delivery, cfg.Window), skips: map[uint64]struct{}{}}, nil
 }
 
 // Start begins to look for the producer (rule 74).
@@ -321,6 +325,7 @@ func (c *Consumer) Recall(_ time.Duration, from Peer, session, binding, sequence
 	if !c.draining && !skipped && sequence >= c.expected() && sequence <= c.requested {
 		c.exceptions = append(c.exceptions, exception{Exception: Exception{Sequence: sequence, Kind: Recalled}})
 		c.skip(sequence)
+		c.deliver() // the one recalled may be all that the next one waited for
 	}
 	c.ack()
 }

@@ -446,6 +446,7 @@ func (s *consumerScript) run(t *testing.T, d *datadriven.TestData) string {
 		c, err := NewConsumer(ConsumerConfig{
 			Producer: a.str("producer", "jobs"), Endpoint: "w", Identity: a.str("identity", "w"), Incarnation: "i1",
 			Actor: Peer(a.str("actor", "w")), Window: int(a.num("window", 4)), ResendInterval: a.duration("resend", 2*time.Second),
+			FirstNonce: a.num("first-nonce", 0),
 		})
 		if err != nil {
 			return err.Error()
