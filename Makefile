@@ -131,6 +131,7 @@ test: test-setup ## Unit tests, transcripts, and controllers against a real API 
 	KUBEBUILDER_ASSETS="$$($(CLUSTER) assets)"; export KUBEBUILDER_ASSETS; \
 	  go test -race -timeout 20m ./workpull/... ./runtime/...; \
 	  go test -timeout 20m -run '^TestCluster' ./workpull; \
+	  $(MAKE) sim; \
 	  go test -timeout 20m $$(go list ./... | grep -v -e /operator/workpull -e /operator/runtime)
 	cd test/cluster && go test ./...
 	cd tools && go test ./...
@@ -145,8 +146,12 @@ verify-conformance: ## Fail when a rule has no test, a test fails, or docs/confo
 	go run ./workpull/internal/conformance -check
 
 .PHONY: mutants
-mutants: ## Break the controllers in one place at a time; a test has to notice each
+mutants: ## Break the controllers in one place at a time, and write docs/mutants.md: which test noticed each
 	go run ./workpull/internal/mutants
+
+.PHONY: verify-mutants
+verify-mutants: ## Fail when a mutant survives, or docs/mutants.md is another
+	go run ./workpull/internal/mutants -check
 
 .PHONY: bench-workpull
 bench-workpull: ## Measure the pattern: a table, and .bench/workpull.jsonl
@@ -162,9 +167,14 @@ fuzz: ## Fuzz what decodes bytes from the wire, each target in turn: make fuzz F
 	  go test -run '^$$' -fuzz "^$${target#*:}$$" -fuzztime $(FUZZTIME) "./$${target%%:*}"; \
 	done
 
+.PHONY: sim
+sim: ## Simulate the pattern under faults: some four million steps
+	go test -count 1 ./workpull/internal/sim
+
 .PHONY: soak
-soak: ## Simulate for as long as told: make soak SEEDS=100000
-	go test -count 1 -timeout 0 ./workpull/internal/sim -run TestSeeds -v -args -first $(or $(FIRST),1000) -seeds $(or $(SEEDS),20000)
+soak: ## Simulate for as long as told: make soak DURATION=1h, or SEEDS=100000
+	go test -count 1 -timeout 0 ./workpull/internal/sim -run TestSeeds -v -args -parallel 0 -first $(or $(FIRST),100000) \
+	  $(if $(SEEDS),-seeds $(SEEDS),-duration $(or $(DURATION),10m))
 
 .PHONY: test-setup
 test-setup: $(HELM) $(KUSTOMIZE)

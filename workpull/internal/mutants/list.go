@@ -54,6 +54,7 @@ var mutants = []mutant{
 
 	// The consumer controller.
 	{"74", "registrations carry one nonce", "consumer.go", "\tc.nonce++\n", "\tc.nonce = 1\n"},
+	{"75", "every incarnation counts its nonces from one", "consumer.go", "nonce: cfg.FirstNonce, ", ""},
 	{"75", "an acknowledgement of an earlier registration is adopted", "consumer.go", " || nonce != c.nonce ||", " ||"},
 	{"76", "the same binding begins afresh", "consumer.go", "if session != c.session || binding != c.binding {", "{"},
 	{"76, 80", "a new binding frees a worker that is busy", "consumer.go", "\t\tc.running.stale = true\n", "\t\tc.running = nil\n"},
@@ -72,7 +73,7 @@ var mutants = []mutant{
 
 	// Extensions.
 	{"B2", "a tick tells the delivery again", "consumer.go", "\theard, spoke := c.heard, c.spoke\n", "\theard, spoke := c.heard, c.spoke\n\tif c.running != nil {\n\t\tc.tell()\n\t}\n"},
-	{"B3", "a rejection is told once only", "consumer_control.go", "\t\tm.Exceptions = append(m.Exceptions, r.Exception)\n", "\t\tif r.control == c.control {\n\t\t\tm.Exceptions = append(m.Exceptions, r.Exception)\n\t\t}\n"},
+	{"B3", "a lost rejection is covered by the next cumulative confirmation", "consumer_control.go", "\t\tm.Exceptions = append(m.Exceptions, r.Exception)\n", "\t\tif r.control == c.control {\n\t\t\tm.Exceptions = append(m.Exceptions, r.Exception)\n\t\t}\n"},
 	{"B3", "a buffered job is charged", "attempts.go", "case !alone:", "case !alone && !ran && sequence == 0:"},
 	{"B3", "a job that never started is charged", "attempts.go", "ran := sequence <= b.started", "ran := sequence <= b.started || sequence > 0"},
 	{"B3", "a lost node is the job's fault", "attempts.go", "died := (why == ReasonGone ||", "died := (why == ReasonGone || why == ReasonLease ||"},
@@ -83,7 +84,9 @@ var mutants = []mutant{
 	{"B4", "a recalled job is forgotten", "recall.go", "\tp.putBack(j)\n", ""},
 	{"B4", "a running job is given back", "consumer.go", "sequence >= c.expected() && sequence <= c.requested {", "sequence > c.confirmed && sequence <= c.requested {"},
 	{"B4", "a tombstone is dropped", "consumer.go", "\tc.skips[sequence] = struct{}{}\n", ""},
+	{"B4", "a recall that clears the way starts nothing", "consumer.go", "\t\tc.deliver() // the one recalled may be all that the next one waited for\n", ""},
 	{"B4", "a late copy of a recalled job is taken", "consumer.go", "if _, skipped := c.skips[d.Sequence]; skipped {", "if false {"},
+	{"B4", "a lost recall acknowledgement is not repeated", "consumer_control.go", "\t\tm.Exceptions = append(m.Exceptions, r.Exception)\n", "\t\tif r.Kind != Recalled || r.control == c.control {\n\t\t\tm.Exceptions = append(m.Exceptions, r.Exception)\n\t\t}\n"},
 	{"B4", "a recall's answer is lost for good", "recall.go", "now-r.at > recallTimeout", "false"},
 	{"B4", "short jobs are recalled at once", "recall.go", "if now-b.progressed < RecallDelay {", "if false {"},
 	{"B5", "the lease never ends", "producer.go", "if p.leaseClock(now)-b.heard > p.cfg.Lease {", "if false {"},

@@ -3,21 +3,22 @@
 // replacement, applied to a copy that the compiler sees through -overlay; the
 // tree is not touched.
 //
-//	go run ./workpull/internal/mutants            all of them
-//	go run ./workpull/internal/mutants -only B4   those whose name or rules contain B4
+//	go run ./workpull/internal/mutants             all of them; writes docs/mutants.md
+//	go run ./workpull/internal/mutants -check      fails where the list in the tree is another one
+//	go run ./workpull/internal/mutants -only B4    those whose name or rules contain B4; writes nothing
+//	go run ./workpull/internal/mutants -by sim     what the simulation alone notices; writes nothing
 package main
 
 import (
+	"bytes"
 	"context"
-	"encoding/json"
+	"errors"
 	"flag"
 	"fmt"
 	"os"
-	"os/exec"
-	"path/filepath"
+	"runtime"
 	"strings"
 	"sync"
-	"text/tabwriter"
 	"time"
 )
 
@@ -30,144 +31,120 @@ type mutant struct {
 	new   string
 }
 
-const (
-	corePackage = "./workpull/internal/core"
-	simPackage  = "./workpull/internal/sim"
-	// deadline of one test run: a mutant that loops is killed by it.
-	deadline = 3 * time.Minute
-)
+const list = "docs/mutants.md"
 
-// Outcomes.
-const (
-	survived   = "SURVIVED"
-	uncompiled = "DOES NOT COMPILE"
-	misplaced  = "DOES NOT APPLY"
-)
+// settings are what the command line says.
+type settings struct {
+	only, by        string
+	seeds, parallel int
+	check           bool
+}
 
 func main() {
-	only := flag.String("only", "", "only mutants whose name or rules contain this")
-	seeds := flag.Int("seeds", 300, "seeds of the simulation")
-	parallel := flag.Int("parallel", 2, "how many at once")
+	var s settings
+	flag.StringVar(&s.only, "only", "", "only mutants whose name or rules contain this")
+	flag.StringVar(&s.by, "by", "", "tests to try: core or sim; empty is core, then sim")
+	flag.IntVar(&s.seeds, "seeds", 500, "seeds of the simulation")
+	flag.IntVar(&s.parallel, "parallel", runtime.NumCPU(), "how many at once")
+	flag.BoolVar(&s.check, "check", false, "compare with the list in the tree instead of writing it")
 	flag.Parse()
-	if err := run(*only, *seeds, *parallel); err != nil {
+	if err := run(s); err != nil {
 		fmt.Fprintln(os.Stderr, "mutants:", err)
 		os.Exit(1)
 	}
 }
 
-func run(only string, seeds, parallel int) error {
+func run(s settings) error {
 	dir, err := os.MkdirTemp("", "mutants")
 	if err != nil {
-		return err
+		return fmt.Errorf("make a folder for the mutants: %w", err)
 	}
 	defer os.RemoveAll(dir)
+	chosen := choose(s.only)
+	if len(chosen) == 0 {
+		return fmt.Errorf("no mutant contains %q", s.only)
+	}
+	started := time.Now()
+	outcomes := tryAll(dir, chosen, s)
+	text, alive := render(chosen, outcomes)
+	fmt.Print(string(text))
+	fmt.Printf("\n%d mutants, %d killed, in %s\n", len(chosen), len(chosen)-len(alive), time.Since(started).Round(time.Second))
+	if len(alive) > 0 {
+		return fmt.Errorf("not killed:\n  %s", strings.Join(alive, "\n  "))
+	}
+	if s.only != "" || s.by != "" {
+		return nil
+	}
+	return keep(text, s.check)
+}
+
+func choose(only string) []mutant {
 	var chosen []mutant
 	for _, m := range mutants {
 		if strings.Contains(m.rules+" "+m.name, only) {
 			chosen = append(chosen, m)
 		}
 	}
-	if len(chosen) == 0 {
-		return fmt.Errorf("no mutant contains %q", only)
-	}
+	return chosen
+}
+
+// tryAll returns what killed each.
+func tryAll(dir string, chosen []mutant, s settings) []string {
 	outcomes := make([]string, len(chosen))
-	places := make(chan struct{}, max(1, parallel))
+	places := make(chan struct{}, max(1, s.parallel))
 	var group sync.WaitGroup
 	for i, m := range chosen {
 		group.Go(func() {
 			places <- struct{}{}
-			outcomes[i] = try(dir, i, m, seeds)
-			<-places
+			defer func() { <-places }()
+			outcome, err := try(context.Background(), dir, i, m, s)
+			if err != nil {
+				outcome = "ERROR: " + err.Error()
+			}
+			outcomes[i] = outcome
+			fmt.Fprintf(os.Stderr, "%s: %s\n", m.name, outcome)
 		})
 	}
 	group.Wait()
-	return report(chosen, outcomes)
+	return outcomes
 }
 
-func report(chosen []mutant, outcomes []string) error {
-	w := tabwriter.NewWriter(os.Stdout, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(w, "breaks\tmutant\tkilled by")
-	alive := 0
+// render writes the list, and names those that were not killed.
+func render(chosen []mutant, outcomes []string) (text []byte, alive []string) {
+	var b bytes.Buffer
+	fmt.Fprint(&b, `# Mutants
+
+Each row is one change to the controllers that `+"`make mutants`"+` makes, and the
+first test that fails because of it: a transcript under
+`+"`workpull/internal/core/testdata`"+`, or the invariant that the simulation found
+broken. Written by `+"`make mutants`"+`; do not edit.
+
+| breaks | change | file | killed by |
+|---|---|---|---|
+`)
 	for i, m := range chosen {
-		fmt.Fprintf(w, "%s\t%s\t%s\n", m.rules, m.name, outcomes[i])
-		switch outcomes[i] {
-		case survived, uncompiled, misplaced:
-			alive++
+		fmt.Fprintf(&b, "| %s | %s | %s | %s |\n", m.rules, m.name, m.file, outcomes[i])
+		if outcomes[i] == survived || strings.HasPrefix(outcomes[i], "ERROR") {
+			alive = append(alive, m.name+": "+outcomes[i])
 		}
 	}
-	if err := w.Flush(); err != nil {
-		return err
+	return b.Bytes(), alive
+}
+
+// keep writes the list, or compares it.
+func keep(text []byte, check bool) error {
+	if !check {
+		if err := os.WriteFile(list, text, 0o644); err != nil {
+			return fmt.Errorf("write the list: %w", err)
+		}
+		return nil
 	}
-	fmt.Printf("%d mutants, %d killed\n", len(chosen), len(chosen)-alive)
-	if alive > 0 {
-		return fmt.Errorf("%d mutants were not killed", alive)
+	present, err := os.ReadFile(list)
+	if err != nil {
+		return fmt.Errorf("read the list: %w", err)
+	}
+	if !bytes.Equal(present, text) {
+		return errors.New(list + " is out of date: run make mutants")
 	}
 	return nil
-}
-
-// try applies a mutant and returns what killed it.
-func try(dir string, number int, m mutant, seeds int) string {
-	source, err := filepath.Abs(filepath.Join("workpull", "internal", "core", m.file))
-	if err != nil {
-		return misplaced
-	}
-	text, err := os.ReadFile(source)
-	if err != nil || strings.Count(string(text), m.old) != 1 {
-		return misplaced
-	}
-	changed := filepath.Join(dir, fmt.Sprintf("%d.go", number))
-	overlay := filepath.Join(dir, fmt.Sprintf("%d.json", number))
-	if err := os.WriteFile(changed, []byte(strings.Replace(string(text), m.old, m.new, 1)), 0o600); err != nil {
-		return misplaced
-	}
-	list, err := json.Marshal(map[string]map[string]string{"Replace": {source: changed}})
-	if err != nil {
-		return misplaced
-	}
-	if err := os.WriteFile(overlay, list, 0o600); err != nil {
-		return misplaced
-	}
-	if killed, by := test(overlay, corePackage); killed {
-		return by
-	}
-	if killed, by := test(overlay, simPackage, "-args", "-seeds", fmt.Sprint(seeds)); killed {
-		return by
-	}
-	return survived
-}
-
-// test runs a package with the overlay and names the first test that failed.
-func test(overlay, pkg string, args ...string) (killed bool, by string) {
-	ctx, cancel := context.WithTimeout(context.Background(), deadline)
-	defer cancel()
-	command := append([]string{"test", "-overlay", overlay, "-vet=off", pkg}, args...)
-	out, err := exec.CommandContext(ctx, "go", command...).CombinedOutput()
-	switch {
-	case err == nil:
-		return false, ""
-	case ctx.Err() != nil:
-		return true, filepath.Base(pkg) + ": no end"
-	case strings.Contains(string(out), "[build failed]"):
-		return true, uncompiled
-	}
-	return true, filepath.Base(pkg) + ": " + first(string(out))
-}
-
-// first is the innermost first failing test, or the first line of a panic.
-func first(out string) string {
-	name := ""
-	for line := range strings.Lines(out) {
-		text := strings.TrimSpace(line)
-		if rest, ok := strings.CutPrefix(text, "--- FAIL: "); ok {
-			next, _, _ := strings.Cut(rest, " ")
-			if name != "" && !strings.HasPrefix(next, name+"/") {
-				break
-			}
-			name = next
-		}
-		if name == "" && strings.HasPrefix(text, "panic:") {
-			return text
-		}
-	}
-	return name
 }

@@ -1,266 +1,311 @@
 // Package sim runs the two controllers of workpull/internal/core against a
 // network, workers and a producer actor that misbehave, all from one seed. No
 // goroutine runs and no clock is read: the same seed is the same history.
+//
+// The world keeps books of its own on what the controllers said and were told,
+// and holds them to the invariants after every step (judge.go); the
+// controllers' own sums are counted again every few steps (core's Check).
 package sim
 
 import (
-	"container/heap"
 	"fmt"
-	"math/rand/v2"
+	"strconv"
 	"time"
 
 	"github.com/workpull/operator/workpull/internal/core"
 )
 
-// Options set the size of a run and how often things go wrong.
+// Options are what a run is made of.
 type Options struct {
+	Seed          uint64
 	Workers, Jobs int
-	Window        int
-	Credits       int
-	StoreAhead    int
-	Attempts      int
-	Steps         int
-	// Faults are on for the first Steps; then they stop, and every job has
-	// to be done.
-	Faults bool
+	// Local workers of these run beside the producer: their messages are not
+	// lost, and they are watched instead of probed.
+	Local           int
+	Window, Credits int
+	StoreAhead      int
+	Attempts        int
+	Packed          bool
+	Faulty          time.Duration // faults strike for so long; then every job has to be done
+	Work            time.Duration // a usual job takes up to this
+	Burst           int           // so many jobs are there at once
+	Only            map[Key]bool  // these faults only; nil is all
+	sabotage        func(*World)  // a test's own invariant
+	stopAt          time.Duration // not played beyond; 0 is to the end
 }
 
-// Strikes counts how often each kind of fault struck.
-type Strikes struct {
-	Drop, Duplicate, Reorder, SendFailure, Crash, Restart, Pause, Panic, Rejection, Drain, Silence int
-}
-
-// World is one run.
-type World struct {
-	opt     Options
-	rng     *rand.Rand
-	now     time.Duration
-	queue   events
-	order   uint64
-	faults  bool
-	Strikes Strikes
-	Recalls int
-	Late    int
-	Dead    int
-	Trace   []string
-
-	producer    *core.Producer
-	pausedUntil time.Duration
-	submitted   int
-	answered    map[uint64]string // token → MessageID
-	accepted    map[string]bool
-	ran         map[string]bool // job and worker identity: it entered that handler
-	done        map[string]bool // some handler finished it
-	confirmed   map[string]int
-
-	workers  []*worker
-	bindings map[uint64]*flow // as the producer controller announced them
-	nextID   uint64
-	err      error
-}
-
-// worker is one endpoint with its consumer controller.
-type worker struct {
-	name     string
-	peer     core.Peer
-	reg      core.Registration
-	consumer *core.Consumer
-	alive    bool
-	cutUntil time.Duration // silent: nothing comes or goes
-	run      uint64        // number of the delivery in the handler, 0 when idle
-	running  core.Delivery
-	session  uint64
-	binding  uint64
-}
-
-// flow is what the world knows of one binding.
-type flow struct {
-	worker  *worker
-	last    uint64 // highest sequence dispatched
-	granted uint64 // highest demand ever sent
-	ended   bool
-}
-
-type event struct {
-	at    time.Duration
-	order uint64
-	to    *worker // nil: the producer
-	do    func()
-}
-
-type events []event
-
-func (q events) Len() int { return len(q) }
-func (q events) Less(i, j int) bool {
-	return q[i].at < q[j].at || q[i].at == q[j].at && q[i].order < q[j].order
-}
-func (q events) Swap(i, j int) { q[i], q[j] = q[j], q[i] }
-func (q *events) Push(x any)   { *q = append(*q, x.(event)) }
-func (q *events) Pop() any {
-	old := *q
-	e := old[len(old)-1]
-	*q = old[:len(old)-1]
-	return e
+// OptionsFor is the run that belongs to a seed.
+func OptionsFor(seed uint64) Options {
+	d := draw(seed, Key{Place: placeConfig})
+	o := Options{
+		Seed: seed, Workers: 1 + int(d.below(8)), Local: int(d.below(2) * d.below(3)),
+		Window: []int{1, 2, 7, 50}[d.below(4)], Credits: []int{1, 1, 8}[d.below(3)],
+		StoreAhead: []int{0, 20, 100}[d.below(3)], Attempts: []int{0, 1, 3}[d.below(3)], Packed: d.below(4) == 0,
+		Faulty: time.Minute, Burst: []int{1, 10, 60}[d.below(3)],
+	}
+	// Short jobs show the flow, jobs about as long as a lease what happens to
+	// those that run while their worker's binding ends.
+	pace := d.below(5)
+	o.Work = []time.Duration{2, 50, 400, 12_000, 30_000}[pace] * time.Millisecond
+	o.Jobs = []int{800, 600, 400, 60, 40}[pace]
+	if d.below(16) == 0 { // enough for the controller to close the holes that endings leave
+		o.Workers = 40
+	}
+	return o
 }
 
 const (
 	retryInterval  = 500 * time.Millisecond
 	resendInterval = 2 * time.Second
 	lease          = 6 * time.Second
+	firstBackoff   = 200 * time.Millisecond
+	lastBackoff    = 5 * time.Second
+	// calmLimit bounds, in simulated time, how long it may take until
+	// everything is done once faults have stopped, besides the work itself
+	// on a single worker.
+	calmLimit = 2 * time.Minute
+	// recountEvery is how many steps lie between two full recounts.
+	recountEvery = 48
+	// progress is the one invariant that looks at the whole run.
+	progress = "progress once faults stop"
 )
 
-// Run plays one seed. The error names the first invariant that broke.
-func Run(seed uint64, opt Options) (*World, error) {
+// Broken is an invariant that did not hold.
+type Broken struct {
+	Invariant string
+	At        time.Duration
+	What      string
+}
+
+func (b *Broken) Error() string { return fmt.Sprintf("at %s: %s: %s", b.At, b.Invariant, b.What) }
+
+// World is one run.
+type World struct {
+	opt    Options
+	now    time.Duration
+	agenda agenda
+	order  uint64
+	spare  []*message
+	// Steps counts the events that reached a controller or an actor.
+	Steps int
+	// Count tells how often each kind of fault struck, Seen how often what
+	// follows from faults was seen.
+	Count [faultKinds]int
+	Seen  [sights]int
+	// Faults lists those that struck, in order.
+	Faults []Fault
+	// Trace is what happened, where it was asked for.
+	Trace []string
+
+	tracing  bool
+	faults   bool
+	rate     [faultKinds]uint64
+	counters []uint32
+	broken   *Broken
+	digest   uint64
+	calmAt   time.Duration
+	calmDue  time.Duration
+
+	producer
+	slots      []int32    // the process of each worker slot
+	processes  []*process // every worker incarnation that ever was
+	ghosts     []int32    // those that live beside their slot's
+	addresses  []int32    // the process that lives there
+	hosts      []int32    // the host of each address
+	lastHost   int32
+	identities []identity
+	bindings   []*binding // by binding id - 1; nil where none came of it
+	jobs       []job
+	undone     int // jobs submitted and neither confirmed nor dropped
+}
+
+// Run plays a run. The error is the first invariant that broke, a *Broken.
+func Run(opt Options) (*World, error) { return run(opt, false) }
+
+func run(opt Options, tracing bool) (*World, error) {
 	w := &World{
-		opt: opt, rng: rand.New(rand.NewPCG(seed, 1)), faults: opt.Faults,
-		answered: map[uint64]string{}, accepted: map[string]bool{}, ran: map[string]bool{}, done: map[string]bool{}, confirmed: map[string]int{},
-		bindings: map[uint64]*flow{},
+		opt: opt, tracing: tracing, faults: opt.Faulty > 0,
+		counters: make([]uint32, placeSlots+perSlot*opt.Workers), slots: make([]int32, opt.Workers),
+		jobs: make([]job, 0, opt.Jobs),
 	}
-	p, err := core.NewProducer(core.ProducerConfig{
-		Name: "jobs", Actor: "actor", RetryInterval: retryInterval,
-		Credits: opt.Credits, StoreAhead: opt.StoreAhead, Lease: lease, Confirmations: true,
-		MaxAttempts: opt.Attempts, FirstBackoff: 200 * time.Millisecond,
-	})
-	if err != nil {
+	w.swarm()
+	if err := w.startProducer(); err != nil {
 		return w, err
 	}
-	w.producer = p
-	p.Start(0, w.fresh(), nil)
-	w.settleProducer()
-	w.at(retryInterval, nil, w.tickProducer)
-	for i := range opt.Workers {
-		w.workers = append(w.workers, w.spawn(fmt.Sprintf("w%d", i)))
+	for slot := range w.slots {
+		w.start(int32(slot), w.newIdentity(int32(slot)), w.newAddress())
+	}
+	if w.faults {
+		w.nextStrike()
 	}
 	w.play()
-	return w, w.err
+	if w.broken != nil {
+		return w, w.broken
+	}
+	return w, nil
 }
 
 func (w *World) play() {
-	for step := 0; w.err == nil; step++ {
-		if step == w.opt.Steps {
-			w.faults = false
-			w.say("faults stop")
-			w.revive()
+	for w.broken == nil {
+		if w.faults && w.now >= w.opt.Faulty {
+			w.calm()
 		}
-		if w.over() && step > w.opt.Steps {
+		if !w.faults && w.submitted == w.opt.Jobs && w.undone == 0 {
+			w.recount()
 			return
 		}
-		if step > w.opt.Steps+400_000 {
-			w.fail("no progress: %d of %d jobs confirmed, %+v", len(w.confirmed), w.opt.Jobs, w.producer.Snapshot(w.now))
+		if w.opt.stopAt > 0 && w.now > w.opt.stopAt {
 			return
 		}
-		e := heap.Pop(&w.queue).(event)
-		w.now = max(w.now, e.at)
-		if e.to == nil && w.now < w.pausedUntil { // the producer is kept from running: its mailbox waits
-			w.schedule(event{at: w.pausedUntil, order: e.order, do: e.do})
+		e := w.agenda.pop()
+		if w.now = e.at; w.calmDue > 0 && w.now > w.calmDue {
+			w.fail(progress, "%d jobs are not done %s after faults stopped: %s", w.undone, w.now-w.calmAt, w.backlog())
+			return
+		}
+		if until, waits := w.stands(&e); waits {
+			e.at = until
+			w.agenda.push(e)
 			continue
 		}
-		if e.to == nil || e.to.alive {
-			e.do()
+		if e.party < 0 || w.processes[e.party].alive {
+			w.Steps++
+			w.digest = w.digest*0x100000001b3 ^ uint64(e.at)<<8 ^ uint64(e.kind)
+			w.do(&e)
+			if w.opt.sabotage != nil {
+				w.opt.sabotage(w)
+			}
+			if w.Steps%recountEvery == 0 {
+				w.recount()
+			}
 		}
-		if w.faults {
-			w.strike()
-		}
-		w.check()
+		w.over(e.message)
 	}
 }
 
-func (w *World) over() bool { return w.submitted == w.opt.Jobs && len(w.confirmed) == w.opt.Jobs }
+// stands tells whether the event's party is kept from running, and until when:
+// what comes for it waits in its mailbox.
+func (w *World) stands(e *event) (time.Duration, bool) {
+	until := time.Duration(0)
+	switch {
+	case e.party >= 0:
+		until = w.processes[e.party].pausedUntil
+	case e.party == producerParty:
+		until = w.pausedUntil
+	}
+	return until, w.now < until
+}
 
-func (w *World) fresh() uint64 { w.nextID++; return w.nextID }
-
-func (w *World) chance(perMille int) bool { return w.rng.IntN(1000) < perMille }
+func (w *World) do(e *event) {
+	switch e.kind {
+	case strike:
+		w.strike()
+	case release:
+		w.release(int32(e.arg))
+	case restart:
+		w.restartAs(int32(e.arg))
+	case endGhost:
+		w.endGhost(int32(e.arg))
+	default:
+		if e.party == producerParty {
+			w.atProducer(e)
+			w.settleProducer()
+			return
+		}
+		v := w.processes[e.party]
+		w.atWorker(v, e)
+		w.settleWorker(v)
+	}
+}
 
 func (w *World) say(format string, args ...any) {
-	w.Trace = append(w.Trace, fmt.Sprintf("%10s ", w.now)+fmt.Sprintf(format, args...))
+	w.Trace = append(w.Trace, fmt.Sprintf("%11s  ", w.now)+fmt.Sprintf(format, args...))
 }
 
-func (w *World) fail(format string, args ...any) {
-	if w.err == nil {
-		w.err = fmt.Errorf("at %s: %s", w.now, fmt.Sprintf(format, args...))
-	}
-}
-
-func (w *World) schedule(e event) { heap.Push(&w.queue, e) }
-
-func (w *World) at(delay time.Duration, to *worker, do func()) {
-	w.order++
-	w.schedule(event{at: w.now + delay, order: w.order, to: to, do: do})
-}
-
-// strike lets something go wrong, now and then.
-func (w *World) strike() {
-	if !w.chance(8) {
-		return
-	}
-	v := w.workers[w.rng.IntN(len(w.workers))]
-	switch w.rng.IntN(6) {
-	case 0:
-		if v.alive {
-			w.crash(v)
-		}
-	case 1:
-		if v.alive && v.run != 0 {
-			w.Strikes.Panic++
-			w.say("%s: handler panics", v.name)
-			v.run = 0
-			v.consumer.HandlerRestarted(w.now)
-			w.settleWorker(v)
-		}
-	case 2:
-		if w.chance(200) {
-			w.Strikes.Pause++
-			w.pausedUntil = w.now + time.Duration(w.rng.IntN(20))*time.Second
-			w.say("the producer stands still until %s", w.pausedUntil)
-		}
-	case 3:
-		if v.alive {
-			w.Strikes.Drain++
-			w.say("%s: drain", v.name)
-			v.consumer.Drain(w.now)
-			w.settleWorker(v)
-		}
-	case 4:
-		if v.alive {
-			w.Strikes.Silence++
-			v.cutUntil = w.now + time.Duration(w.rng.IntN(12))*time.Second
-			w.say("%s: cut off until %s", v.name, v.cutUntil)
-		}
-	case 5:
-		if !v.alive {
-			w.replace(v)
+// fail notes the first invariant that broke.
+func (w *World) fail(invariant, format string, args ...any) {
+	if w.broken == nil {
+		w.broken = &Broken{Invariant: invariant, At: w.now, What: fmt.Sprintf(format, args...)}
+		if w.tracing {
+			w.say("BROKEN %s: %s", invariant, w.broken.What)
 		}
 	}
 }
 
-func (w *World) crash(v *worker) {
-	w.Strikes.Crash++
-	w.say("%s: crash", v.name)
-	v.alive = false
-	if w.chance(500) { // the held connection closes; else only the lease tells
-		host := v.reg.Host
-		w.at(time.Millisecond, nil, func() { w.producer.PeerLost(w.now, host); w.settleProducer() })
+// calm ends the faults: whoever stands still goes on, who is gone comes back,
+// and whoever would never finish is replaced.
+func (w *World) calm() {
+	w.faults = false
+	if w.tracing {
+		w.say("faults stop")
 	}
-}
-
-// replace starts a new incarnation in the dead worker's place, at times under
-// the same identity.
-func (w *World) replace(v *worker) {
-	w.Strikes.Restart++
-	for i := range w.workers {
-		if w.workers[i] == v {
-			w.workers[i] = w.spawn(v.name)
-		}
-	}
-}
-
-func (w *World) revive() {
 	w.pausedUntil = 0
-	for _, v := range w.workers {
-		v.cutUntil = 0
-		if !v.alive || v.consumer.Status().Draining {
-			v.alive = false
-			w.replace(v)
+	for _, ghost := range w.ghosts {
+		w.kill(w.processes[ghost])
+	}
+	for slot, at := range w.slots {
+		v := w.processes[at]
+		v.pausedUntil, v.cutUntil = 0, 0
+		if v.alive && (v.stuck || v.consumer.Status().Draining) {
+			w.kill(v)
+		}
+		if !v.alive {
+			w.start(int32(slot), w.newIdentity(int32(slot)), w.newAddress())
 		}
 	}
+	for i := range w.identities {
+		w.release(int32(i))
+	}
+	w.calmAt = w.now
+	w.calmDue = w.now + calmLimit + time.Duration(w.undone+w.opt.Jobs-w.submitted)*w.opt.Work
+}
+
+// identity is what tells a worker endpoint from all others.
+type identity struct {
+	name    string
+	binding *binding // the one that it has
+	retired bool
+}
+
+func (w *World) newIdentity(slot int32) int32 {
+	w.identities = append(w.identities, identity{name: "w" + strconv.Itoa(int(slot)) + "#" + strconv.Itoa(len(w.identities))})
+	return int32(len(w.identities) - 1)
+}
+
+// newAddress is one where nobody lives yet, at a host of its own.
+func (w *World) newAddress() int32 {
+	w.lastHost++
+	return w.newAddressAt(w.lastHost)
+}
+
+// newAddressAt is one at a host that there is already.
+func (w *World) newAddressAt(host int32) int32 {
+	w.addresses, w.hosts = append(w.addresses, -1), append(w.hosts, host)
+	return int32(len(w.addresses) - 1)
+}
+
+func hostName(host int32) string { return "host" + strconv.Itoa(int(host)) }
+
+// peerOf is an address as a controller writes it.
+func peerOf(address int32) core.Peer { return core.Peer("at" + strconv.Itoa(int(address))) }
+
+// addressOf reads it back.
+func addressOf(p core.Peer) int32 {
+	n, err := strconv.Atoi(string(p[2:]))
+	if err != nil {
+		return -1
+	}
+	return int32(n)
+}
+
+// living is the process at an address, or nil.
+func (w *World) living(address int32) *process {
+	if p := w.addresses[address]; p >= 0 && w.processes[p].alive {
+		return w.processes[p]
+	}
+	return nil
+}
+
+func (w *World) backlog() string {
+	s := w.core.Snapshot(w.now)
+	return fmt.Sprintf("waiting %d, in flight %d, delayed %d, dead %d, workers %+v", s.Waiting, s.InFlight, s.Delayed, s.Dead, s.Workers)
 }

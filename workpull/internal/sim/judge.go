@@ -1,0 +1,365 @@
+package sim
+
+import (
+	"slices"
+	"time"
+
+	"github.com/workpull/operator/workpull/internal/core"
+)
+
+// Sights are what follows from faults and has to be seen often enough for the
+// histories to mean something.
+const (
+	Recalls = iota
+	GivenBack
+	LateConfirmations
+	DeadLetters
+	Redriven
+	Dropped
+	Suspended
+	LeasesLost
+	Replacements
+	GoneWorkers
+	StoppedWorkers
+	Violators
+	Resent
+	SecondRuns
+	Refused
+	RetiredRebound
+	sights
+)
+
+var sightTable = [sights]struct {
+	name  string
+	floor int
+}{
+	Recalls: {"recall", 2_000}, GivenBack: {"job given back", 1_000}, LateConfirmations: {"late confirmation", 15},
+	DeadLetters: {"dead letter", 500}, Redriven: {"redriven", 300}, Dropped: {"dropped", 100},
+	Suspended: {"suspended binding", 500}, LeasesLost: {"lease lost", 300}, Replacements: {"replaced binding", 100},
+	GoneWorkers: {"worker gone", 300}, StoppedWorkers: {"worker stopped", 100}, Violators: {"violator", 100},
+	Resent: {"job sent again", 2_000}, SecondRuns: {"second run", 1_000}, Refused: {"second worker refused", 100},
+	RetiredRebound: {"retired worker bound again", 20},
+}
+
+// binding is what the world knows of one.
+type binding struct {
+	id       uint64
+	process  *process
+	address  int32
+	identity int32
+	ended    bool
+
+	last    uint64 // highest sequence dispatched
+	granted uint64 // demand of the last request that counts
+	number  uint64 // of the last control message that counts
+	nonce   uint64
+	heard   time.Duration // sign of life that counts
+	late    time.Duration // w.late at that time
+
+	suspended bool // a send failed and it has not answered since
+	drained   bool // it said farewell
+	violated  bool
+	gone      bool // a probe said so
+	stopped   bool // its end was told
+	entries   []entry
+}
+
+// entry is one sequence of a binding.
+type entry struct {
+	job     int32
+	life    uint32
+	attempt uint32
+	token   uint64
+}
+
+// refused stands for a binding that must not come about: its registration was
+// not found genuine.
+var refused = &binding{ended: true}
+
+func (b *binding) entry(seq uint64) *entry { return &b.entries[seq-1] }
+
+// bindingOf is the live binding of an id, or nil.
+func (w *World) bindingOf(id uint64) *binding {
+	if id == 0 || id > uint64(len(w.bindings)) {
+		return nil
+	}
+	if b := w.bindings[id-1]; b != nil && !b.ended {
+		return b
+	}
+	return nil
+}
+
+func (w *World) bindingAt(address int32) *binding {
+	for i := range w.identities {
+		if b := w.identities[i].binding; b != nil && b.address == address {
+			return b
+		}
+	}
+	return nil
+}
+
+// judgeBound holds one identity to one binding (rule 27).
+func (w *World) judgeBound(e *core.Effect) {
+	if w.bindings[e.Binding-1] == refused { // rules 22, 23
+		w.fail("only what is genuine is bound", "%s is bound as %d and was refused", e.Peer, e.Binding)
+	}
+	address := addressOf(e.Peer)
+	v := w.byIncarnation(e.Registration.Incarnation)
+	b := &binding{id: e.Binding, process: v, address: address, identity: v.identity, nonce: e.Registration.Nonce, heard: w.now, late: w.late}
+	b.drained = e.Registration.Draining
+	w.bindings[e.Binding-1] = b
+	id := &w.identities[v.identity]
+	if id.binding != nil {
+		w.fail("one binding per worker", "%s is bound as %d and still as %d", id.name, e.Binding, id.binding.id)
+	}
+	id.binding = b
+	if by := e.Registration.RetiredBy; by != 0 && by != w.session { // it remembers (B13)
+		id.retired = true
+	}
+	if id.retired {
+		w.Seen[RetiredRebound]++
+		if !w.faults { // whoever retired it is gone, and it has to be told
+			w.at(time.Second, release, nobody, uint64(v.identity), nil)
+		}
+	}
+	if w.tracing {
+		w.say("bound %s at %s as %d", id.name, e.Peer, e.Binding)
+	}
+	if v.local {
+		b.stopped = !v.alive
+		if !v.alive {
+			w.core.Terminated(w.now, e.Peer)
+		}
+	}
+}
+
+// judgeUnbound asks for the cause of an end (rule 46), and who was charged for
+// it (B3).
+func (w *World) judgeUnbound(e *core.Effect) {
+	b := w.bindingOf(e.Binding)
+	if b == nil {
+		w.fail("one end per binding", "binding %d ends again", e.Binding)
+		return
+	}
+	b.ended = true
+	name := w.identities[b.identity].name
+	if w.tracing {
+		w.say("unbound %s at %s (%d): %s", name, e.Peer, e.Binding, e.Reason)
+	}
+	if w.identities[b.identity].binding == b {
+		w.identities[b.identity].binding = nil
+	}
+	caused := true
+	switch e.Reason {
+	case core.ReasonIllegal:
+		w.Seen[Violators]++
+		caused = b.violated
+	case core.ReasonLease:
+		w.Seen[LeasesLost]++
+		caused = w.now-b.heard > lease+(w.late-b.late) // B5
+	case core.ReasonGone:
+		w.Seen[GoneWorkers]++
+		caused = b.gone
+	case core.ReasonStopped:
+		w.Seen[StoppedWorkers]++
+		caused = b.stopped
+	case core.ReasonReplaced:
+		w.Seen[Replacements]++
+		caused = w.replaces(b)
+	}
+	if !caused {
+		w.fail("a binding ends for a cause", "%s (%d) ended: %s, heard %s ago", name, b.id, e.Reason, w.now-b.heard)
+	}
+	w.judgeCharges(b, name)
+}
+
+// replaces tells whether what is going on may replace a binding: a registration
+// from the same host (rule 30, B14).
+func (w *World) replaces(b *binding) bool {
+	m := w.handling.message
+	switch w.handling.kind {
+	case verified, arriveAtProducer:
+		return w.hosts[m.to] == w.hosts[b.address] || b.process.local
+	case probed: // the one before held the identity, this one the successor's address
+		return true
+	}
+	return false
+}
+
+// judgeCharges: of the jobs that a binding held, its end charges one at most,
+// and one that ran there.
+func (w *World) judgeCharges(b *binding, worker string) {
+	charged := 0
+	for seq := b.last; seq > 0 && b.last-seq < uint64(2*w.opt.Window); seq-- {
+		en := b.entry(seq)
+		j := &w.jobs[en.job]
+		if j.binding != b || j.seq != seq || j.life != en.life || j.state != jobHeld && j.state != jobDead {
+			continue
+		}
+		s, held := w.core.Explain(j.id)
+		if !held || s.Attempt <= en.attempt {
+			continue
+		}
+		charged++
+		if !slices.Contains(j.ran, b.identity) {
+			w.fail("only a job that ran is charged", "%s is charged at %s, where it never ran", j.id, worker)
+		}
+	}
+	if charged > 1 {
+		w.fail("only a job that ran is charged", "%d jobs are charged for the end of %s", charged, worker)
+	}
+}
+
+// judgeDispatch holds what is sent to demand, sequence, retirement and
+// suspension, before it is sent.
+func (w *World) judgeDispatch(e *core.Effect) {
+	b := w.bindingOf(e.Binding)
+	if b == nil {
+		w.fail("nothing goes to an ended binding", "%s was dispatched on binding %d", e.Delivery.ID, e.Binding)
+		return
+	}
+	name := w.identities[b.identity].name
+	w.digest = w.digest*0x100000001b3 ^ e.Sequence<<20 ^ e.Binding
+	if w.tracing {
+		w.say("dispatch to %s (%d) %d:%s attempt %d skip %v", name, b.id, e.Sequence, e.Delivery.ID, e.Delivery.Attempt, e.Delivery.Skip)
+	}
+	switch {
+	case e.Sequence > b.granted: // rule 41
+		w.fail("never beyond demand", "%s to %s is sequence %d of binding %d, the demand ends at %d", e.Delivery.ID, name, e.Sequence, b.id, b.granted)
+	case e.Sequence > b.last+1: // rule 44
+		w.fail("contiguous sequences", "binding %d jumps from sequence %d to %d", b.id, b.last, e.Sequence)
+	case e.Sequence <= b.last:
+		w.judgeResent(b, e)
+	default:
+		w.judgeNew(b, name, e)
+	}
+}
+
+func (w *World) judgeResent(b *binding, e *core.Effect) {
+	w.Seen[Resent]++
+	en := b.entry(e.Sequence)
+	if d := e.Delivery; !d.Skip && (d.ID != w.jobs[en.job].id || d.Token != en.token) {
+		w.fail("contiguous sequences", "sequence %d of binding %d was %s and is sent again as %s", e.Sequence, b.id, w.jobs[en.job].id, d.ID)
+	}
+}
+
+func (w *World) judgeNew(b *binding, name string, e *core.Effect) {
+	d := e.Delivery
+	if d.Skip {
+		w.fail("contiguous sequences", "sequence %d of binding %d is skipped and was never sent", e.Sequence, b.id)
+		return
+	}
+	n := jobNumber(d.ID)
+	j := &w.jobs[n]
+	switch {
+	case w.identities[b.identity].retired: // B13
+		w.fail("a retired worker gets nothing", "%s goes to %s, which is retired", d.ID, name)
+	case b.suspended: // rule 45, S39
+		w.fail("a suspended worker gets nothing", "%s goes to %s, which has not answered since a send failed", d.ID, name)
+	case b.drained: // B13
+		w.fail("a leaving worker gets nothing", "%s goes to %s, which said farewell", d.ID, name)
+	case j.state != jobHeld:
+		w.fail("only accepted jobs are sent", "%s goes to %s and is not accepted", d.ID, name)
+	case d.Token != uint64(len(w.attempts))+1: // B6
+		w.fail("attempt tokens rise", "%s carries token %d after %d", d.ID, d.Token, len(w.attempts))
+	case string(d.Payload.Value) != j.id: // rule 12
+		w.fail("payloads stay", "%s carries the payload of %s", j.id, d.Payload.Value)
+	case int(d.Attempt)-1 > j.starts: // B3
+		w.fail("only a job that ran is charged", "%s was charged %d times and started %d times", j.id, d.Attempt-1, j.starts)
+	case j.binding != nil && !j.binding.ended && j.binding.last >= j.seq && w.stillAt(j):
+		w.fail("one worker has a job", "%s goes to %s while binding %d has it", j.id, name, j.binding.id)
+	}
+	w.attempts = append(w.attempts, int32(b.id))
+	b.last = e.Sequence
+	b.entries = append(b.entries, entry{job: n, life: j.life, attempt: d.Attempt, token: d.Token})
+	j.binding, j.seq = b, e.Sequence
+}
+
+// stillAt tells whether the worker that a job was sent to last runs it.
+func (w *World) stillAt(j *job) bool {
+	v := j.binding.process
+	return v.alive && v.run != 0 && v.binding == j.binding.id && v.running.Sequence == j.seq
+}
+
+// judgeRun asks for the cause of a second run (B2, B4): the first was
+// rejected, its handler panicked, or one of the two bindings is over.
+func (w *World) judgeRun(v *process, d *core.Delivery, b *binding) {
+	en := b.entry(d.Sequence)
+	j := &w.jobs[en.job]
+	if d.ID != j.id || string(d.Payload.Value) != j.id {
+		w.fail("payloads stay", "%s was sent as sequence %d of binding %d and arrives as %s with the payload of %s", j.id, d.Sequence, b.id, d.ID, d.Payload.Value)
+	}
+	if j.life != en.life { // of an earlier session, or done long since
+		return
+	}
+	if last := &j.last; j.starts > 0 && last.binding != nil {
+		w.Seen[SecondRuns]++
+		again := last.binding == b && last.outcome == panicked
+		if !last.binding.ended && !b.ended && last.outcome != rejected && !again {
+			w.fail("a second run has a cause", "%s runs at %s through binding %d, it ran through binding %d and neither is over", j.id, w.identities[v.identity].name, b.id, last.binding.id)
+		}
+	}
+	j.starts++
+	if !slices.Contains(j.ran, v.identity) {
+		j.ran = append(j.ran, v.identity)
+	}
+	if !b.ended || j.last.binding == nil || j.last.binding.ended {
+		j.last = lastRun{binding: b}
+	}
+}
+
+// noteOutcome notes how a run ended.
+func (w *World) noteOutcome(b *binding, seq uint64, outcome runOutcome) {
+	en := b.entry(seq)
+	j := &w.jobs[en.job]
+	if j.life != en.life {
+		return
+	}
+	if outcome == finished {
+		j.done = true
+	}
+	if j.last.binding == b {
+		j.last.outcome = outcome
+	}
+}
+
+// judgeConfirmed: what is confirmed was accepted, is not confirmed yet, and
+// some handler finished it.
+func (w *World) judgeConfirmed(c *core.Job) {
+	j := &w.jobs[jobNumber(c.ID)]
+	if w.tracing {
+		w.say("confirmed %s", j.id)
+	}
+	switch {
+	case j.state != jobHeld && j.state != jobDead:
+		w.fail("one confirmation", "%s is confirmed and not held", j.id)
+	case !j.done:
+		w.fail("only what was done is confirmed", "%s is confirmed and no handler finished it", j.id)
+	}
+	if m := w.handling.message; w.handling.kind == arriveAtProducer && m.kind == core.SendLate && m.id == c.ID {
+		w.Seen[LateConfirmations]++
+		if b := w.bindings[w.attempts[m.number-1]-1]; b.violated {
+			w.fail("a violator confirms nothing", "%s was confirmed through binding %d, which ended for a violation", j.id, b.id)
+		}
+	}
+	j.state = jobConfirmed
+	w.undone--
+}
+
+// judgeBuried: the failures of a dead letter name workers where it ran (B3).
+func (w *World) judgeBuried(c *core.Job) {
+	w.Seen[DeadLetters]++
+	j := &w.jobs[jobNumber(c.ID)]
+	if w.tracing {
+		w.say("dead letter %s after %d attempts", j.id, len(c.Failures))
+	}
+	if len(c.Failures) != w.opt.Attempts || len(c.Failures) > j.starts {
+		w.fail("only a job that ran is charged", "%s is dead after %d charged attempts of %d, it started %d times", j.id, len(c.Failures), w.opt.Attempts, j.starts)
+	}
+	for _, f := range c.Failures {
+		if !slices.ContainsFunc(j.ran, func(i int32) bool { return w.identities[i].name == f.Worker }) {
+			w.fail("only a job that ran is charged", "%s is charged for %q at %s, where it never ran", j.id, f.Reason, f.Worker)
+		}
+	}
+	j.state = jobDead
+}
