@@ -17,7 +17,15 @@ func (c *Consumer) request(now time.Duration, viaTimeout bool) {
 	c.send(m)
 }
 
-func (c *Consumer) ack() { c.send(c.message(Ack)) }
+// ack confirms. A worker that leaves says so with whatever it says: the answer
+// to a later message must not stand for a farewell that was lost (B13).
+func (c *Consumer) ack() {
+	if c.draining {
+		c.sendDrain()
+		return
+	}
+	c.send(c.message(Ack))
+}
 
 // announce tells that the running delivery is about to start, and asks for an
 // acknowledgement, without which it does not.
