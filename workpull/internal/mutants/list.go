@@ -99,6 +99,7 @@ var mutants = []mutant{
 	{"B8", "one credit only", "handshake.go", "for p.handshakes.open < p.cfg.Credits &&", "for p.handshakes.open < 1 &&"},
 	{"B13", "a farewell gives back what runs", "consumer_control.go", "\tif c.holds() {\n\t\tm.KeepUpTo++\n\t}\n", ""},
 	{"B13", "a farewell keeps a job that has not started", "consumer_control.go", "\tm.KeepUpTo = c.confirmed\n", "\tm.KeepUpTo = c.confirmed + 1\n"},
+	{"B13", "an answer to an ack stands for a farewell that was lost", "consumer_control.go", "\tif c.draining {\n\t\tc.sendDrain()\n\t\treturn\n\t}\n\tc.send(c.message(Ack))", "\tc.send(c.message(Ack))"},
 	{"B13", "a request after the farewell grants", "binding.go", "if b.suspended || b.draining ||", "if b.suspended ||"},
 	{"B13", "a farewell ends before its last confirmation is in", "consumer_control.go", "control >= c.drainSent && c.running == nil {", "c.running == nil {"},
 	{"B13", "retirement is forgotten on rebinding", "registration.go", "\tb.retired = p.retired[r.Identity]\n", ""},
