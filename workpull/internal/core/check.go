@@ -12,7 +12,7 @@ func (p *Producer) Check() error {
 	demand, reserved := 0, 0
 	for slot, b := range p.slots {
 		if b == nil {
-			if p.eligible.has(slot) || p.vacant.has(slot) || p.idle.has(slot) || p.loaded.has(slot) || p.emptied.has(slot) {
+			if p.eligible.has(slot) || p.vacant.has(slot) || p.idle.has(slot) || p.fresh.has(slot) || p.stuck.has(slot) || p.emptied.has(slot) {
 				return fmt.Errorf("slot %d is empty and in a set", slot)
 			}
 			continue
@@ -111,9 +111,9 @@ func (p *Producer) checkBinding(slot int, b *binding) error {
 		return fmt.Errorf("holds %d, counted %d", b.held, held)
 	case b.counted != b.free():
 		return fmt.Errorf("counts for a demand of %d, which is %d", b.counted, b.free())
-	case p.eligible.has(slot) != free || p.vacant.has(slot) != (free && held == 0) || b.stacked != (free && held == 0):
+	case p.eligible.has(slot) != (free && held < b.depth()) || p.vacant.has(slot) != (free && held == 0) || b.stacked != (free && held == 0):
 		return fmt.Errorf("is in the wrong sets: demand %d, held %d", b.free(), held)
-	case p.idle.has(slot) != (free && held == 0 && !b.expecting) || p.loaded.has(slot) != b.loaded() || p.emptied.has(slot) != b.reserved:
+	case p.idle.has(slot) != (free && held == 0 && !b.expecting) || p.fresh.has(slot) != (b.loaded() && !b.stuck) || p.stuck.has(slot) != (b.loaded() && b.stuck) || p.emptied.has(slot) != b.reserved:
 		return fmt.Errorf("is in the wrong sets of recall: demand %d, held %d", b.free(), held)
 	}
 	return nil

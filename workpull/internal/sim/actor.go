@@ -88,7 +88,7 @@ func (w *World) produced(session uint64, number uint32) {
 			if j.state != jobOut { // a resubmission that was chosen while it was held
 				w.undone++
 			}
-			j.state, j.done, j.starts, j.ran = jobStored, false, 0, j.ran[:0]
+			j.state, j.done, j.starts, j.announced, j.ran = jobStored, false, 0, 0, j.ran[:0]
 			j.binding, j.last = nil, lastRun{}
 			j.life++
 		}
@@ -153,7 +153,7 @@ func (w *World) lookAtDead(n int32) {
 	}
 	if dead {
 		w.Seen[Redriven]++
-		j.state, j.starts, j.attempt = jobHeld, 0, 1
+		j.state, j.starts, j.announced, j.attempt = jobHeld, 0, 0, 1
 	}
 }
 

@@ -264,7 +264,7 @@ func (w *World) judgeNew(b *binding, name string, e *core.Effect) {
 		w.fail("attempt tokens rise", "%s carries token %d after %d", d.ID, d.Token, len(w.attempts))
 	case string(d.Payload.Value) != j.id: // rule 12
 		w.fail("payloads stay", "%s carries the payload of %s", j.id, d.Payload.Value)
-	case int(d.Attempt)-1 > j.starts: // B3
+	case int(d.Attempt)-1 > j.starts+j.announced: // B3
 		w.fail("only a job that ran is charged", "%s was charged %d times and started %d times", j.id, d.Attempt-1, j.starts)
 	case j.binding != nil && !j.binding.ended && j.binding.last >= j.seq && w.stillAt(j):
 		w.fail("one worker has a job", "%s goes to %s while binding %d has it", j.id, name, j.binding.id)
@@ -353,7 +353,7 @@ func (w *World) judgeBuried(c *core.Job) {
 	if w.tracing {
 		w.say("dead letter %s after %d attempts", j.id, len(c.Failures))
 	}
-	if len(c.Failures) != w.opt.Attempts || len(c.Failures) > j.starts {
+	if len(c.Failures) != w.opt.Attempts || len(c.Failures) > j.starts+j.announced {
 		w.fail("only a job that ran is charged", "%s is dead after %d charged attempts of %d, it started %d times", j.id, len(c.Failures), w.opt.Attempts, j.starts)
 	}
 	for _, f := range c.Failures {

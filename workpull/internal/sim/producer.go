@@ -37,17 +37,18 @@ type token struct {
 
 // job is what the world knows of one.
 type job struct {
-	id      string
-	payload []byte
-	state   jobState
-	life    uint32 // counts submissions that found it not held
-	starts  int    // handler entries in this life, since it was last redriven
-	done    bool   // a handler finished it in this life
-	ran     []int32
-	attempt uint32
-	binding *binding // of the last dispatch
-	seq     uint64
-	last    lastRun
+	id        string
+	payload   []byte
+	state     jobState
+	life      uint32 // counts submissions that found it not held
+	starts    int    // handler entries in this life, since it was last redriven
+	announced int    // and starts that were announced
+	done      bool   // a handler finished it in this life
+	ran       []int32
+	attempt   uint32
+	binding   *binding // of the last dispatch
+	seq       uint64
+	last      lastRun
 }
 
 type jobState uint8

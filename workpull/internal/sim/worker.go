@@ -1,6 +1,7 @@
 package sim
 
 import (
+	"slices"
 	"strconv"
 	"time"
 
@@ -148,6 +149,9 @@ func (w *World) consume(v *process, e *core.Effect) {
 		w.transmitToProducer(v, e.Peer, m)
 	case core.SendControl:
 		v.spoken = *e.Message
+		if e.Message.Announce {
+			w.announced(v, e.Message)
+		}
 		m := w.mail(e.Kind)
 		m.control = e.Message
 		m.session, m.binding, m.number = e.Message.Session, e.Message.Binding, e.Message.Number
@@ -182,6 +186,16 @@ func (w *World) left(v *process) {
 		}
 	}
 	w.kill(v)
+}
+
+// announced: from here on the producer cannot know whether the job ran, and
+// takes it that it did (docs/decisions/003).
+func (w *World) announced(v *process, m *core.Control) {
+	j := &w.jobs[w.bindings[m.Binding-1].entry(m.Started).job]
+	j.announced++
+	if !slices.Contains(j.ran, v.identity) {
+		j.ran = append(j.ran, v.identity)
+	}
 }
 
 // handle is the worker actor: it runs one job at a time (rule 80) and confirms
