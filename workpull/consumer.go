@@ -48,8 +48,17 @@ var _ actor.Actor = (*consumerController)(nil)
 
 func newConsumerController(e *endpoint, self *actor.PID) (*consumerController, error) {
 	c := &consumerController{endpoint: e, node: e.node, mailbox: newMailbox(), actor: self, resolver: e.node.resolver(e.spec)}
-	c.mailbox.at, c.mailbox.handle = c.fromActor, c.here
+	c.mailbox.ours, c.mailbox.at, c.mailbox.handle = c.frequent, c.fromActor, c.here
 	return c, c.configure(randomName())
+}
+
+// frequent tells whether a message comes with each job.
+func (c *consumerController) frequent(ctx *actor.ReceiveContext) bool {
+	switch ctx.Message().(type) {
+	case *batch, *wire.Batch, *Confirmed, *Rejected:
+		return true
+	}
+	return false
 }
 
 // fromActor tells whether a message is the worker actor's, whose goroutine runs

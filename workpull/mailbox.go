@@ -25,10 +25,12 @@ import (
 // Messages keep their order, and there is one turn at a time.
 type mailbox struct {
 	*actor.UnboundedMailbox
-	// at tells whether a message is handled on its sender's goroutine, and
-	// handle does so. Nil is never.
-	at     func(ctx *actor.ReceiveContext) bool
-	handle func(ctx *actor.ReceiveContext)
+	// ours tells whether a message is one of the pattern's own, which handle
+	// handles: GoAkt need not have it, and what it does around each message is
+	// saved. at tells whether that may be done on its sender's goroutine. Nil
+	// is never.
+	ours, at func(ctx *actor.ReceiveContext) bool
+	handle   func(ctx *actor.ReceiveContext)
 
 	front atomic.Pointer[actor.ReceiveContext]
 
@@ -100,7 +102,13 @@ func (m *mailbox) Dequeue() *actor.ReceiveContext {
 	defer m.taking.Unlock()
 	m.release()
 	for {
-		if ctx := m.next(); ctx != nil || !m.open.Load() {
+		ctx := m.next()
+		if ctx != nil && m.ours != nil && m.ours(ctx) {
+			m.handle(ctx)
+			m.release()
+			continue
+		}
+		if ctx != nil || !m.open.Load() {
 			return ctx
 		}
 		m.parked.Store(true)

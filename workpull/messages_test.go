@@ -14,7 +14,7 @@ import (
 	"github.com/workpull/operator/workpull/internal/wire"
 )
 
-func TestNewProducedRefuses(t *testing.T) { // rule 10
+func TestNewProducedRefuses(t *testing.T) { // rule 10, rule 11
 	request := &RequestNext{session: 1, token: 1}
 	ok := wrapperspb.String("x")
 	var typedNil *wrapperspb.StringValue
@@ -128,4 +128,15 @@ func TestIsAuthorizedForTellsPartiesApart(t *testing.T) {
 	require.False(t, m.IsAuthorizedFor(self, other))
 	require.False(t, m.IsAuthorizedFor(self, nil))
 	require.False(t, new(Delivery).IsAuthorizedFor(nil, nil))
+}
+
+// rule 54: a notice is built from what the controller holds and cannot fail,
+// whatever MessageID a queue brought; where GoAkt has to encode one, for a dead
+// letter, it is an error and no panic.
+func TestNoNoticeIsTerminal(t *testing.T) {
+	for _, id := range []string{"a", "\xff\x00", strings.Repeat("x", MaxMessageIDBytes)} {
+		notice := &DeliveryConfirmed{session: 1, id: id, sequence: 2}
+		require.Equal(t, id, notice.MessageID())
+		require.NotPanics(t, func() { _, _ = proto.Marshal(notice) })
+	}
 }

@@ -57,8 +57,17 @@ func newProducerController(e *endpoint, self *actor.PID) (*producerController, e
 		return nil, err
 	}
 	c := &producerController{endpoint: e, node: e.node, mailbox: newMailbox(), actor: self, core: machine}
-	c.mailbox.at, c.mailbox.handle = c.fromActor, c.here
+	c.mailbox.ours, c.mailbox.at, c.mailbox.handle = c.frequent, c.fromActor, c.here
 	return c, nil
+}
+
+// frequent tells whether a message comes with each job.
+func (c *producerController) frequent(ctx *actor.ReceiveContext) bool {
+	switch ctx.Message().(type) {
+	case *Produced, *StoredAck, *control, *wire.Control:
+		return true
+	}
+	return false
 }
 
 // fromActor tells whether a message is the producer actor's, whose goroutine

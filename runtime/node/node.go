@@ -62,12 +62,27 @@ type Node struct {
 	logger *slog.Logger
 }
 
+// compression between pods: none. GoAkt's default sets up zstd for each
+// connection, which costs a look-up more than ten milliseconds of processor time
+// and a batch of jobs more than everything else together; both sides have to
+// agree. Whoever has large payloads compresses them.
+const compression = remote.NoCompression
+
+// SpawnOptions are those of every endpoint of a pod: it stays in its pod, and
+// its client speaks as the pods' servers do.
+func SpawnOptions() []workpull.SpawnOption {
+	return []workpull.SpawnOption{
+		workpull.WithRelocationDisabled(),
+		workpull.WithRemotingOptions(remote.WithRemotingCompression(compression)),
+	}
+}
+
 // Start starts the actor system of a process. A worker that is to be a member
 // first waits for a producer, for at most three minutes.
 func Start(ctx context.Context, s *Settings, o Options) (*Node, error) {
 	options := []actor.Option{
 		actor.WithLogger(bridge{o.Logger.With("from", "goakt")}),
-		actor.WithRemote(remote.NewConfig(s.PodIP, s.RemotingPort)),
+		actor.WithRemote(remote.NewConfig(s.PodIP, s.RemotingPort, remote.WithCompression(compression))),
 		actor.WithShutdownTimeout(stopTimeout),
 		actor.WithoutRelocation(),
 	}

@@ -114,12 +114,12 @@ func (p *process) start(ctx context.Context, s *Settings) error {
 	}
 	spawning, cancel := context.WithTimeout(ctx, spawnTimeout)
 	defer cancel()
-	pid, err := workpull.Spawn(spawning, n.System, s.Endpoint(), endpoint, workpull.AsReliableWorkPullingProducer(
+	pid, err := workpull.Spawn(spawning, n.System, s.Endpoint(), endpoint, append(node.SpawnOptions(), workpull.AsReliableWorkPullingProducer(
 		workpull.WithReliableDeliveryConfirmation(),
 		workpull.WithReliableStoreAhead(s.MaxPending),
 		workpull.WithReliableCredits(credits),
 		workpull.WithReliableRetryInterval(s.RetryInterval),
-	), workpull.WithRelocationDisabled()) // the pod comes back, and the endpoint with it
+	))...)
 	if err != nil {
 		return fmt.Errorf("start the producer endpoint %s: %w", s.Producer, err)
 	}

@@ -205,8 +205,8 @@ func (p *process) spawn(ctx context.Context, system actor.ActorSystem, index int
 	for attempt := 1; ; attempt++ {
 		worker := &endpoint{handler: handler, handlers: p.handlers, metrics: p.metrics, logger: p.logger}
 		spawning, cancel := context.WithTimeout(ctx, spawnTimeout)
-		pid, err := workpull.Spawn(spawning, system, name, worker, workpull.AsReliableWorkPullingWorker(s.Endpoint(), follow...),
-			workpull.WithRelocationDisabled()) // the pod ends, and the next one has its own
+		pid, err := workpull.Spawn(spawning, system, name, worker,
+			append(node.SpawnOptions(), workpull.AsReliableWorkPullingWorker(s.Endpoint(), follow...))...)
 		cancel()
 		if err == nil {
 			p.mu.Lock()
