@@ -44,8 +44,8 @@ type QueueState struct {
 	Cursor uint64
 }
 
-// validate holds a state to rule 67.
-func (s *QueueState) validate() error {
+// Validate holds a state to rule 67.
+func (s *QueueState) Validate() error {
 	seen := make(map[string]struct{}, len(s.Jobs))
 	last := uint64(0)
 	for i := range s.Jobs {
@@ -79,7 +79,7 @@ func NewLoadedQueue(state QueueState, epoch uint64) (*LoadedQueue, error) {
 	if epoch == 0 {
 		return nil, fmt.Errorf("epoch 0, wanted one above all before: %w", ErrQueueConflict)
 	}
-	if err := state.validate(); err != nil {
+	if err := state.Validate(); err != nil {
 		return nil, err
 	}
 	return &LoadedQueue{State: state, Epoch: epoch}, nil
