@@ -11,6 +11,7 @@ import (
 	"github.com/tochemey/goakt/v3/actor"
 	"github.com/tochemey/goakt/v3/goaktpb"
 
+	"github.com/workpull/operator/workpull/internal/core"
 	"github.com/workpull/operator/workpull/internal/wire"
 )
 
@@ -37,7 +38,8 @@ type endpoint struct {
 	mu         sync.Mutex
 	self       *actor.PID
 	controller *actor.PID
-	failed     func() bool // whether the controller published its failure
+	failed     func() bool       // whether the controller published its failure
+	queue      *core.LoadedQueue // loaded by Spawn, for the first controller
 }
 
 var _ actor.Actor = (*endpoint)(nil)
@@ -165,6 +167,16 @@ func (e *endpoint) respawn(ctx *actor.ReceiveContext) error {
 		return nil
 	}
 	return e.spawnController(ctx)
+}
+
+// takeQueue returns what Spawn loaded, once: a controller that starts later loads
+// for itself.
+func (e *endpoint) takeQueue() *core.LoadedQueue {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	q := e.queue
+	e.queue = nil
+	return q
 }
 
 // spawnController spawns a controller beneath the endpoint in place of one

@@ -117,6 +117,20 @@ type (
 		binding uint64
 	}
 
+	// loaded and committed are a queue's answers.
+	loaded struct {
+		internal
+		session, number, epoch uint64
+		state                  core.QueueState
+		err                    error
+	}
+	committed struct {
+		internal
+		session, number uint64
+		outcomes        []core.StoreOutcome
+		err             error
+	}
+
 	// peerLost tells that a node's connection closed. Without a port every
 	// node at the host is meant.
 	peerLost struct {

@@ -57,6 +57,8 @@ type spec struct {
 
 	// of a producer
 	producer core.ProducerConfig
+	queue    DurableWorkQueue // nil is none
+	retry    queueRetry
 
 	// of a worker
 	follows  string
@@ -76,6 +78,7 @@ func AsReliableWorkPullingProducer(options ...ProducerOption) SpawnOption {
 		}
 		s.producer.RetryInterval = DefaultRetryInterval
 		s.producer.Credits = 1
+		s.retry = queueRetry{DefaultQueueAttempts, DefaultQueueRetryDelay}
 		s.producer.Lease = core.DefaultLease
 		return apply(s, options)
 	}

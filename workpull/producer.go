@@ -21,6 +21,8 @@ type producerController struct {
 	endpoint *endpoint
 	node     *node
 	mailbox  *mailbox
+	laneCtx  context.Context // of the queue's operations, from start to stop
+	laneStop context.CancelFunc
 	actor    *actor.PID // the producer endpoint
 	failed   atomic.Bool
 
@@ -94,6 +96,7 @@ func (c *producerController) PreStart(*actor.Context) error {
 	c.stopped = false
 	c.mailbox.start()
 	c.failed.Store(false)
+	c.laneCtx, c.laneStop = context.WithCancel(context.Background())
 	c.bound = map[core.Peer]*carrier{}
 	return nil
 }
@@ -103,6 +106,9 @@ func (c *producerController) PostStop(*actor.Context) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.stopped = true
+	if c.laneStop != nil {
+		c.laneStop()
+	}
 	for _, t := range []*time.Timer{c.timer, c.recall} {
 		if t != nil {
 			t.Stop() // rule 18
@@ -182,6 +188,13 @@ func (c *producerController) turn(ctx *actor.ReceiveContext) (stop bool) {
 		c.lost(now, m)
 	case *goaktpb.Terminated:
 		c.core.Terminated(now, core.Peer(m.GetAddress()))
+	case *loaded:
+		c.core.Loaded(now, m.session, m.number, m.state, m.epoch, m.err)
+	case *committed:
+		if m.err != nil {
+			ctx.Logger().Errorf("%s: %v", c.endpoint.spec.name, m.err)
+		}
+		c.core.Committed(now, m.session, m.number, m.outcomes, m.err, randomID())
 	case *halt:
 	case *panicked:
 		panic(m.String())
@@ -205,7 +218,7 @@ func (c *producerController) start(ctx *actor.ReceiveContext, now time.Duration)
 	c.self, c.noSender = ctx.Self(), ctx.ActorSystem().NoSender()
 	c.peer = core.Peer(c.self.ID())
 	c.node.enter(companion{pid: c.self, endpoint: c.endpoint})
-	c.core.Start(now, randomID(), nil)
+	c.core.Start(now, randomID(), c.endpoint.takeQueue())
 	c.arm()
 }
 
@@ -329,6 +342,12 @@ func (c *producerController) do(now time.Duration, e *core.Effect) {
 		}
 	case core.SetRecall:
 		c.setRecall()
+	case core.Load:
+		c.load(e)
+	case core.Commit:
+		c.commit(e)
+	case core.Restarted:
+		c.arm()
 	case core.DeadLettered:
 		c.node.bury(c.endpoint, e.Job)
 	case core.Failed:

@@ -82,7 +82,9 @@ func (n *node) raise(d *seed, k kind, encoded []*wire.Dependency) (err error) {
 		}
 	}
 	s := &spec{name: d.Name, inner: k.make(), actor: k.actor, dependencies: dependencies}
-	d.into(s)
+	if err := d.into(s); err != nil {
+		return err
+	}
 	if err := s.validate(n.system); err != nil {
 		return err
 	}

@@ -32,6 +32,8 @@ type seed struct {
 	Options  bool                 `json:"options,omitempty"` // it has actor options
 	Follows  string               `json:"follows,omitempty"`
 	Producer *core.ProducerConfig `json:"producer,omitempty"`
+	Queue    string               `json:"queue,omitempty"` // its ID among the dependencies
+	Retry    queueRetry           `json:"retry,omitzero"`
 	Consumer *core.ConsumerConfig `json:"consumer,omitempty"`
 }
 
@@ -39,7 +41,10 @@ func newSeed(s *spec) *seed {
 	d := &seed{Version: seedVersion, Name: s.name, Kind: kindOf(reflect.TypeOf(s.inner)), Options: len(s.actor) > 0, Follows: s.follows}
 	if s.role == producerRole {
 		producer := s.producer
-		d.Producer = &producer
+		d.Producer, d.Retry = &producer, s.retry
+		if s.queue != nil {
+			d.Queue = s.queue.ID()
+		}
 	} else {
 		consumer := s.consumer
 		d.Consumer = &consumer
@@ -48,12 +53,22 @@ func newSeed(s *spec) *seed {
 }
 
 // into is the way back.
-func (d *seed) into(s *spec) {
-	if d.Producer != nil {
-		s.role, s.producer = producerRole, *d.Producer
-		return
+func (d *seed) into(s *spec) error {
+	if d.Producer == nil {
+		s.role, s.follows, s.consumer = workerRole, d.Follows, *d.Consumer
+		return nil
 	}
-	s.role, s.follows, s.consumer = workerRole, d.Follows, *d.Consumer
+	s.role, s.producer, s.retry = producerRole, *d.Producer, d.Retry
+	if d.Queue == "" {
+		return nil
+	}
+	for _, dependency := range s.dependencies {
+		if queue, ok := dependency.(DurableWorkQueue); ok && queue.ID() == d.Queue {
+			s.keepIn(queue)
+			return nil
+		}
+	}
+	return fmt.Errorf("%w: its queue %q is not among its dependencies", errSeed, d.Queue)
 }
 
 // MarshalBinary implements encoding.BinaryMarshaler.
@@ -109,6 +124,12 @@ func (d *seed) validate() error {
 		}
 		if cfg.Lease < codec.MinLease {
 			return fmt.Errorf("lease: is %v, wanted at least %v", cfg.Lease, codec.MinLease)
+		}
+		if cfg.Durable != (d.Queue != "") {
+			return errors.New("wanted a queue's name where there is a queue, and only there")
+		}
+		if d.Retry.Attempts < 1 || d.Retry.Delay <= 0 {
+			return fmt.Errorf("queue retry: is %d, %v, wanted at least one attempt and a delay of more than zero", d.Retry.Attempts, d.Retry.Delay)
 		}
 		cfg.Name, cfg.Actor = d.Name, "any"
 		_, err := core.NewProducer(cfg)

@@ -38,7 +38,7 @@ func TestASeedCarriesEveryOption(t *testing.T) {
 		var d seed
 		require.NoError(t, d.UnmarshalBinary(data))
 		back := &spec{name: d.Name, inner: s.inner}
-		d.into(back)
+		require.NoError(t, d.into(back))
 		require.Equal(t, s, back)
 		require.Equal(t, "github.com/workpull/operator/workpull", strings.TrimSuffix(strings.TrimPrefix(d.Kind, "*"), ".idle"))
 	}
@@ -118,7 +118,7 @@ func FuzzSeed(f *testing.F) {
 		require.NoError(t, same.UnmarshalBinary(again))
 		require.Equal(t, d, same)
 		s := &spec{}
-		d.into(s)
+		_ = d.into(s)
 		require.True(t, s.role == producerRole || s.role == workerRole && s.consumer.Window <= core.MaxWindow && s.follows != "")
 	})
 }

@@ -12,6 +12,8 @@ import (
 
 	"github.com/tochemey/goakt/v3/actor"
 	"github.com/tochemey/goakt/v3/passivation"
+
+	"github.com/workpull/operator/workpull/internal/core"
 )
 
 // Spawn spawns an actor as an endpoint of the pattern. One of the options is
@@ -116,6 +118,15 @@ func (n *node) spawn(ctx context.Context, s *spec) (_ *actor.PID, err error) {
 	defer n.release(s.name)
 
 	e := newEndpoint(n, s)
+	if s.queue != nil { // rule 56, and PreStart may run five times (part 5, trap 9)
+		state, epoch, err := s.loadQueue(ctx)
+		if err != nil {
+			return nil, err
+		}
+		if e.queue, err = core.NewLoadedQueue(state, epoch); err != nil {
+			return nil, fmt.Errorf("load the queue %s: %w", s.queue.ID(), err)
+		}
+	}
 	options := append([]actor.SpawnOption{actor.WithLongLived()}, s.actor...)
 	if len(s.dependencies) > 0 {
 		options = append(options, actor.WithDependencies(s.dependencies...))
