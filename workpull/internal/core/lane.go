@@ -131,9 +131,9 @@ type lane struct {
 	confirms []*Job
 	under    commit // what is under way
 
-	// finished are MessageIDs that were confirmed before they were accepted:
-	// a resubmission of one must not run again (rule 16, B1).
-	finished map[string]struct{}
+	// dropped are MessageIDs of dead letters that were given up: the queue has
+	// them as confirmed, and a resubmission must not be told that it was done.
+	dropped map[string]struct{}
 }
 
 // commit is the operation under way.
@@ -288,8 +288,9 @@ func (p *Producer) stored(h *handshake, s *StoreOutcome) {
 		if s.Payload.TypeURL != "" {
 			job.Payload = s.Payload
 		}
-		if _, done := p.lane.finished[h.id]; done {
+		if s.Already { // and not held: it is done, whether or not it was accepted, and runs no more (rule 16, B1)
 			job.state = jobFinished
+			_, job.dropped = p.lane.dropped[h.id]
 		} else {
 			p.jobs[h.id] = job
 		}
@@ -325,8 +326,7 @@ func (p *Producer) acceptedJob(a acceptance) {
 		p.handshakes.complete(h)
 	}
 	p.admit(j)
-	if j.state == jobFinished {
-		delete(p.lane.finished, j.ID)
+	if j.state == jobFinished && !j.dropped {
 		p.tellConfirmed(j)
 	}
 }
@@ -341,8 +341,8 @@ func (p *Producer) admit(j *Job) {
 
 // confirmedJob is confirmed durably: only now it is done (B10).
 func (p *Producer) confirmedJob(j *Job) {
-	if !j.accepted && !j.accepting {
-		p.lane.finished[j.ID] = struct{}{}
+	if j.dropped {
+		p.lane.dropped[j.ID] = struct{}{}
 	}
 	p.done(j)
 }

@@ -161,7 +161,7 @@ func (p *Producer) Start(now time.Duration, session uint64, queue *LoadedQueue) 
 		lastTick:   now,
 	}
 	if p.cfg.Durable {
-		p.lane = lane{durable: true, finished: map[string]struct{}{}}
+		p.lane = lane{durable: true, dropped: map[string]struct{}{}}
 		if queue == nil {
 			p.load()
 			return

@@ -41,7 +41,7 @@ func (w *World) choose(t *token, number uint64) bool {
 	case ok && fate == Resubmission && w.submitted > 0:
 		w.struck(k, fate)
 		t.job = int32(d.below(uint64(w.submitted)))
-		if s := w.jobs[t.job].state; s == jobConfirmed || s == jobDropped {
+		if s := w.jobs[t.job].state; w.queue == nil && (s == jobConfirmed || s == jobDropped) {
 			w.undone++
 			w.jobs[t.job].state = jobOut
 		}
@@ -84,13 +84,13 @@ func (w *World) produced(session uint64, number uint32) {
 	j := &w.jobs[t.job]
 	if !t.produced {
 		t.produced = true
-		if j.state != jobStored && j.state != jobHeld && j.state != jobDead {
+		if w.queue != nil {
+			w.noteProduced(j.id)
+		} else if j.state != jobStored && j.state != jobHeld && j.state != jobDead {
 			if j.state != jobOut { // a resubmission that was chosen while it was held
 				w.undone++
 			}
-			j.state, j.done, j.starts, j.announced, j.ran = jobStored, false, 0, 0, j.ran[:0]
-			j.binding, j.last = nil, lastRun{}
-			j.life++
+			j.begin(jobStored)
 		}
 		t.life = j.life
 	}
@@ -102,6 +102,9 @@ func (w *World) produced(session uint64, number uint32) {
 
 // acknowledge is what the actor does on Stored.
 func (w *World) acknowledge(e *core.Effect) {
+	if w.queue != nil {
+		w.judgeStored(e)
+	}
 	d, k := w.roll(placeActor)
 	fate, ok := w.fate(&d, k, LateAnswer, RepeatedAnswer)
 	m := w.mail(core.Stored)
@@ -122,7 +125,9 @@ func (w *World) storedAck(session uint64, number uint32) {
 	if session == w.session {
 		t := &w.tokens[number-1]
 		j := &w.jobs[t.job]
-		if !t.acked && j.state == jobStored && t.life == j.life { // rule 16
+		if w.queue != nil {
+			w.noteAck(t, j)
+		} else if !t.acked && j.state == jobStored && t.life == j.life { // rule 16
 			j.state = jobHeld
 			w.accepted++
 		}
@@ -135,7 +140,10 @@ func (w *World) storedAck(session uint64, number uint32) {
 // it up.
 func (w *World) lookAtDead(n int32) {
 	j := &w.jobs[n]
-	dead := j.state == jobDead
+	if w.away() {
+		return // it is back by the time that somebody looks again
+	}
+	dead := j.state == jobDead && !j.completing
 	d, _ := w.roll(placeDead)
 	if d.below(4) == 0 {
 		if w.core.Drop(j.id) != dead {
@@ -145,6 +153,7 @@ func (w *World) lookAtDead(n int32) {
 			w.Seen[Dropped]++
 			j.state = jobDropped
 			w.undone--
+			w.noteCompleted(n)
 		}
 		return
 	}

@@ -27,6 +27,9 @@ const (
 	flush
 	finish
 	lookAtDead
+	answered
+	reachQueue
+	respawn
 	strike
 	release
 	restart

@@ -30,6 +30,13 @@ const (
 	LateAnswer         // of the producer actor
 	RepeatedAnswer
 	Resubmission // a MessageID that is held already, or is done
+	OperationNotDone
+	OperationAnswerLost // done, and the producer hears of an error
+	Fence               // another writer loads the queue
+	OperationConflict
+	SlowQueue       // an answer takes seconds
+	RepeatedOutcome // an answer comes twice
+	LoadFailure
 	Crash
 	Restart  // of a dead worker, at times under its identity, or at its address
 	Takeover // a second worker under the identity of one that lives
@@ -54,35 +61,42 @@ var faultTable = [faultKinds]struct {
 	rate  uint64
 	floor int
 }{
-	Drop:               {"drop", 200, 10_000},
-	SendFailure:        {"send-failure", 50, 1_000},
-	UncertainSend:      {"uncertain-send", 50, 1_000},
-	Duplicate:          {"duplicate", 250, 10_000},
-	Reorder:            {"reorder", 400, 10_000},
-	Delay:              {"delay", 40, 2_000},
-	Hang:               {"hang", 200, 1_000},
-	Rejection:          {"rejection", 250, 2_000},
-	LateTick:           {"late-tick", 500, 2_000},
-	LateProbe:          {"late-probe", 1_500, 200},
-	UnansweredProbe:    {"unanswered-probe", 1_500, 200},
-	LateVerification:   {"late-verification", 600, 200},
-	FailedVerification: {"failed-verification", 600, 200},
-	LateAnswer:         {"late-answer", 100, 200},
-	RepeatedAnswer:     {"repeated-answer", 300, 1_000},
-	Resubmission:       {"resubmission", 150, 500},
-	Crash:              {"crash", 20, 1_000},
-	Restart:            {"restart", 60, 1_000},
-	Takeover:           {"takeover", 6, 300},
-	Suspension:         {"suspension", 6, 300},
-	Panic:              {"panic", 20, 500},
-	ProducerPause:      {"producer-pause", 3, 200},
-	WorkerPause:        {"worker-pause", 8, 300},
-	Partition:          {"partition", 10, 500},
-	ProducerRestart:    {"producer-restart", 2, 100},
-	DrainWorker:        {"drain", 12, 500},
-	RetireWorker:       {"retire", 10, 500},
-	Violation:          {"violation", 4, 200},
-	LostConnection:     {"lost-connection", 6, 300},
+	Drop:                {"drop", 200, 10_000},
+	SendFailure:         {"send-failure", 50, 1_000},
+	UncertainSend:       {"uncertain-send", 50, 1_000},
+	Duplicate:           {"duplicate", 250, 10_000},
+	Reorder:             {"reorder", 400, 10_000},
+	Delay:               {"delay", 40, 2_000},
+	Hang:                {"hang", 200, 1_000},
+	Rejection:           {"rejection", 250, 2_000},
+	LateTick:            {"late-tick", 500, 2_000},
+	LateProbe:           {"late-probe", 1_500, 200},
+	UnansweredProbe:     {"unanswered-probe", 1_500, 200},
+	LateVerification:    {"late-verification", 600, 200},
+	FailedVerification:  {"failed-verification", 600, 200},
+	LateAnswer:          {"late-answer", 100, 200},
+	RepeatedAnswer:      {"repeated-answer", 300, 1_000},
+	Resubmission:        {"resubmission", 150, 500},
+	OperationNotDone:    {"operation-not-done", 15, 500},
+	OperationAnswerLost: {"operation-answer-lost", 15, 500},
+	Fence:               {"fence", 4, 150},
+	OperationConflict:   {"operation-conflict", 4, 150},
+	SlowQueue:           {"slow-queue", 50, 1_000},
+	RepeatedOutcome:     {"repeated-outcome", 150, 2_000},
+	LoadFailure:         {"load-failure", 800, 200},
+	Crash:               {"crash", 20, 1_000},
+	Restart:             {"restart", 60, 1_000},
+	Takeover:            {"takeover", 6, 300},
+	Suspension:          {"suspension", 6, 300},
+	Panic:               {"panic", 20, 500},
+	ProducerPause:       {"producer-pause", 3, 200},
+	WorkerPause:         {"worker-pause", 8, 300},
+	Partition:           {"partition", 10, 500},
+	ProducerRestart:     {"producer-restart", 2, 100},
+	DrainWorker:         {"drain", 12, 500},
+	RetireWorker:        {"retire", 10, 500},
+	Violation:           {"violation", 4, 200},
+	LostConnection:      {"lost-connection", 6, 300},
 }
 
 // String is the kind's name.
@@ -132,6 +146,7 @@ const (
 	placeProducerTick
 	placeSwarm
 	placeDead
+	placeQueue
 	placeSlots = 16
 
 	toWorker   = 0 // within a slot: messages to it

@@ -26,6 +26,15 @@ const (
 	SecondRuns
 	Refused
 	RetiredRebound
+	Failures
+	Respawns
+	Resets
+	StaleAnswers
+	FencedOrphans
+	LoadedUnaccepted
+	RunAfterLoad
+	ResubmittedDone
+	UntoldConfirmations
 	sights
 )
 
@@ -39,6 +48,10 @@ var sightTable = [sights]struct {
 	GoneWorkers: {"worker gone", 300}, StoppedWorkers: {"worker stopped", 100}, Violators: {"violator", 100},
 	Resent: {"job sent again", 2_000}, SecondRuns: {"second run", 1_000}, Refused: {"second worker refused", 100},
 	RetiredRebound: {"retired worker bound again", 20},
+	Failures:       {"terminal failure", 200}, Respawns: {"respawn", 200}, Resets: {"reset", 500},
+	StaleAnswers: {"stale answer of the queue", 1_000}, FencedOrphans: {"operation of an older session fenced", 30},
+	LoadedUnaccepted: {"loaded and not accepted", 200}, RunAfterLoad: {"run again after a load", 1_000},
+	ResubmittedDone: {"resubmitted when done", 200}, UntoldConfirmations: {"confirmed and not told", 50},
 }
 
 // binding is what the world knows of one.
@@ -53,6 +66,7 @@ type binding struct {
 	granted uint64 // demand of the last request that counts
 	number  uint64 // of the last control message that counts
 	nonce   uint64
+	counted uint64        // confirmed, as far as the books have it
 	heard   time.Duration // sign of life that counts
 	late    time.Duration // w.late at that time
 
@@ -136,6 +150,10 @@ func (w *World) judgeBound(e *core.Effect) {
 // judgeUnbound asks for the cause of an end (rule 46), and who was charged for
 // it (B3).
 func (w *World) judgeUnbound(e *core.Effect) {
+	if e.Reason == core.ReasonProducer { // rule 62: the books are of the next session by now
+		w.toUnbind--
+		return
+	}
 	b := w.bindingOf(e.Binding)
 	if b == nil {
 		w.fail("one end per binding", "binding %d ends again", e.Binding)
@@ -299,6 +317,9 @@ func (w *World) judgeRun(v *process, d *core.Delivery, b *binding) {
 			w.fail("a second run has a cause", "%s runs at %s through binding %d, it ran through binding %d and neither is over", j.id, w.identities[v.identity].name, b.id, last.binding.id)
 		}
 	}
+	if j.loaded && j.starts == 0 {
+		w.Seen[RunAfterLoad]++
+	}
 	j.starts++
 	if !slices.Contains(j.ran, v.identity) {
 		j.ran = append(j.ran, v.identity)
@@ -330,20 +351,27 @@ func (w *World) judgeConfirmed(c *core.Job) {
 	if w.tracing {
 		w.say("confirmed %s", j.id)
 	}
+	if w.queue != nil && !w.judgeDurable(j) {
+		return
+	}
 	switch {
 	case j.state != jobHeld && j.state != jobDead:
 		w.fail("one confirmation", "%s is confirmed and not held", j.id)
 	case !j.done:
 		w.fail("only what was done is confirmed", "%s is confirmed and no handler finished it", j.id)
 	}
-	if m := w.handling.message; w.handling.kind == arriveAtProducer && m.kind == core.SendLate && m.id == c.ID {
-		w.Seen[LateConfirmations]++
-		if b := w.bindings[w.attempts[m.number-1]-1]; b.violated {
-			w.fail("a violator confirms nothing", "%s was confirmed through binding %d, which ended for a violation", j.id, b.id)
-		}
+	if m := w.handling.message; w.queue == nil && w.handling.kind == arriveAtProducer && m.kind == core.SendLate && m.id == c.ID {
+		w.judgeLate(m)
 	}
 	j.state = jobConfirmed
 	w.undone--
+}
+
+func (w *World) judgeLate(m *message) {
+	w.Seen[LateConfirmations]++
+	if b := w.bindings[w.attempts[m.number-1]-1]; b.violated {
+		w.fail("a violator confirms nothing", "%s was confirmed through binding %d, which ended for a violation", m.id, b.id)
+	}
 }
 
 // judgeBuried: the failures of a dead letter name workers where it ran (B3).

@@ -132,10 +132,12 @@ func (w *World) receive(m *message) {
 		w.noteRegistration(m.to, &m.reg)
 		w.core.Register(w.now, m.from, m.reg)
 	case core.SendControl:
-		w.noteControl(m)
+		over := w.noteControl(m)
 		w.core.Control(w.now, m.from, m.control)
+		w.noteConfirmed(m, over)
 	case core.SendLate:
 		w.core.Late(w.now, m.from, m.session, m.id, m.number)
+		w.noteLate(m)
 	}
 }
 
@@ -157,11 +159,13 @@ func (w *World) noteRegistration(address int32, r *core.Registration) {
 }
 
 // noteControl notes a control message that counts (rule 33).
-func (w *World) noteControl(m *message) {
+// over tells that its binding had ended by then.
+func (w *World) noteControl(m *message) (over bool) {
 	c := m.control
 	b := w.bindingOf(c.Binding)
+	over = b == nil
 	if b == nil || c.Session != w.session || m.to != b.address || c.Nonce < b.nonce || c.Number <= b.number {
-		return
+		return over
 	}
 	b.number, b.heard, b.late, b.suspended = c.Number, w.now, w.late, false
 	for _, x := range c.Exceptions {
@@ -181,6 +185,7 @@ func (w *World) noteControl(m *message) {
 	case core.Drain:
 		b.drained = true
 	}
+	return over
 }
 
 func (w *World) noteSuspension(id uint64) {

@@ -33,6 +33,8 @@ type token struct {
 	due      time.Duration
 	produced bool // the controller has the answer
 	acked    bool
+	told     bool // Stored was
+	finished bool // and the job was done by then: it runs no more
 }
 
 // job is what the world knows of one.
@@ -49,6 +51,14 @@ type job struct {
 	binding   *binding // of the last dispatch
 	seq       uint64
 	last      lastRun
+	durability
+}
+
+// begin lets a job begin another life.
+func (j *job) begin(state jobState) {
+	j.state, j.done, j.starts, j.announced, j.ran = state, false, 0, 0, j.ran[:0]
+	j.binding, j.last = nil, lastRun{}
+	j.life++
 }
 
 type jobState uint8
@@ -81,13 +91,14 @@ func (w *World) startProducer() error {
 	p, err := core.NewProducer(core.ProducerConfig{
 		Name: "jobs", Actor: "actor", RetryInterval: retryInterval,
 		Credits: w.opt.Credits, StoreAhead: w.opt.StoreAhead, Lease: lease, Confirmations: true, Packed: w.opt.Packed,
+		Durable: w.opt.Queue != inMemory, Batches: w.opt.Queue == inBatches,
 		MaxAttempts: w.opt.Attempts, FirstBackoff: firstBackoff, LastBackoff: lastBackoff,
 	})
 	if err != nil {
 		return err
 	}
 	w.core, w.session, w.address = p, 1<<40, "controller0"
-	p.Start(0, w.session, nil)
+	p.Start(0, w.session, w.openQueue())
 	w.settleProducer()
 	w.at(retryInterval, tickProducer, producerParty, p.Generation(), nil)
 	return nil
@@ -110,34 +121,59 @@ func (w *World) restartProducer(elsewhere bool) {
 		}
 		w.over(before)
 	}
+	w.beginSession(w.session + 1)
+	queue, ok := w.loadBefore(elsewhere)
+	if !ok {
+		return
+	}
+	w.core.Start(w.now, w.session, queue)
+	w.at(retryInterval, tickProducer, producerParty, w.core.Generation(), nil)
+	w.settleProducer()
+}
+
+// beginSession keeps the books of a new session. What was in memory only the
+// actor submits again.
+func (w *World) beginSession(session uint64) {
+	w.endBindings()
+	for i := range w.identities {
+		w.identities[i].retired = false
+	}
+	w.again = w.again[:0]
+	for i := range w.jobs {
+		j := &w.jobs[i]
+		switch {
+		case w.queue != nil:
+			if !j.acked {
+				w.again = append(w.again, int32(i))
+			}
+		case j.state == jobStored || j.state == jobHeld || j.state == jobDead || j.state == jobOut:
+			j.state = jobOut
+			w.again = append(w.again, int32(i))
+		}
+	}
+	w.session = session
+	w.tokens, w.attempts, w.accepted, w.late, w.lastTick = w.tokens[:0], w.attempts[:0], 0, 0, w.now
+	w.forgetLane()
+}
+
+func (w *World) endBindings() {
 	for _, b := range w.bindings {
 		if b != nil {
 			b.ended = true
 		}
 	}
 	for i := range w.identities {
-		w.identities[i].binding, w.identities[i].retired = nil, false
+		w.identities[i].binding = nil
 	}
-	w.again = w.again[:0]
-	for i := range w.jobs {
-		j := &w.jobs[i]
-		switch j.state {
-		case jobStored, jobHeld, jobDead, jobOut:
-			j.state = jobOut
-			w.again = append(w.again, int32(i))
-		}
-	}
-	w.session++
-	w.tokens, w.attempts, w.accepted, w.late, w.lastTick = w.tokens[:0], w.attempts[:0], 0, 0, w.now
-	w.core.Start(w.now, w.session, nil)
-	w.at(retryInterval, tickProducer, producerParty, w.core.Generation(), nil)
-	w.settleProducer()
 }
 
 // atProducer lets an event reach the producer's controller.
 func (w *World) atProducer(e *event) {
 	w.handling = *e
 	m := e.message
+	if w.gone { // nobody is there
+		return
+	}
 	switch e.kind {
 	case arriveAtProducer:
 		w.receive(m)
@@ -158,6 +194,8 @@ func (w *World) atProducer(e *event) {
 		w.core.PeerLost(w.now, hostName(int32(e.arg)))
 	case terminated:
 		w.terminated(int32(e.arg))
+	case answered:
+		w.answered(int(e.arg))
 	case recallDue:
 		w.core.RecallDue(w.now)
 	case lookAtDead:
@@ -187,6 +225,9 @@ func (w *World) tick(generation uint64) {
 func (w *World) settleProducer() {
 	for effects := w.core.Take(); len(effects) > 0; effects = w.core.Take() {
 		for i := range effects {
+			if w.failed { // rule 91
+				w.fail("a controller that failed does no more", "it asks for %d", effects[i].Kind)
+			}
 			w.produce(&effects[i])
 		}
 	}
@@ -230,8 +271,15 @@ func (w *World) produce(e *core.Effect) {
 	case core.DeadLettered:
 		w.judgeBuried(e.Job)
 		w.at(time.Second, lookAtDead, producerParty, uint64(jobNumber(e.Job.ID)), nil)
+	case core.Load:
+		w.askToLoad(e)
+	case core.Commit:
+		w.judgeCommit(e)
+		w.commit(e)
+	case core.Restarted:
+		w.judgeRestarted(e)
 	case core.Failed:
-		w.fail("no terminal failure", "the producer controller failed: %v", e.Err)
+		w.judgeFailed(e)
 	}
 }
 

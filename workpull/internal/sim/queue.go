@@ -3,13 +3,14 @@ package sim
 import (
 	"errors"
 	"fmt"
-	"time"
+
+	"github.com/workpull/operator/workpull/internal/core"
 )
 
 // Errors of the model queue that are never tried again (rule 60).
 var (
-	errFenced   = errors.New("queue: the epoch is over")
-	errConflict = errors.New("queue: the operation contradicts what is stored")
+	errFenced   = fmt.Errorf("queue: the epoch is over: %w", core.ErrQueueFenced)
+	errConflict = fmt.Errorf("queue: the operation contradicts what is stored: %w", core.ErrQueueConflict)
 	// errUnavailable is any other error: nothing was done, or nobody knows.
 	errUnavailable = errors.New("queue: unavailable")
 )
@@ -40,7 +41,9 @@ func (q *queue) load() (epoch, cursor uint64, jobs []stored) {
 	clear(q.known)
 	for _, s := range q.jobs {
 		q.known[s.id] = s
-		jobs = append(jobs, *s)
+		if !s.confirmed {
+			jobs = append(jobs, *s)
+		}
 	}
 	return q.epoch, q.cursor, jobs
 }
@@ -92,45 +95,21 @@ func (q *queue) mark(epoch uint64, id string, mark func(*stored)) error {
 	return nil
 }
 
-// mishap is what befalls an operation on the queue.
-type mishap uint8
-
-const (
-	asAsked    mishap = iota
-	notDone           // an error, and nothing was done
-	lostAnswer        // an error, and it was done
-	fenced            // another writer loaded the queue before it
-	conflicting
-	mishaps
-)
-
-// mishapRates are in ten thousands.
-var mishapRates = [mishaps]uint64{notDone: 200, lostAnswer: 200, fenced: 10, conflicting: 5}
-
-// operate does one operation as the dice have it, and tells what the producer
-// hears of it and after how long.
-func (q *queue) operate(d *dice, faulty bool, do func(*queue) error) (mishap, time.Duration, error) {
-	after := d.between(100*time.Microsecond, 5*time.Millisecond)
-	fate, x := asAsked, d.below(10_000)
-	for m := notDone; faulty && m < mishaps; m++ {
-		if x < mishapRates[m] {
-			fate = m
-			break
-		}
-		x -= mishapRates[m]
-	}
+// befall does one operation, or leaves it, as the fault wants it that strikes,
+// and returns what the producer hears of it.
+func (q *queue) befall(fate FaultKind, do func() error) error {
 	switch fate {
-	case notDone:
-		return fate, after, errUnavailable
-	case lostAnswer:
-		if err := do(q); err != nil {
-			return fate, after, err
+	case OperationNotDone:
+		return errUnavailable
+	case OperationAnswerLost:
+		if err := do(); err != nil {
+			return err
 		}
-		return fate, after + time.Second, errUnavailable
-	case fenced:
+		return errUnavailable
+	case Fence:
 		q.load()
-	case conflicting:
-		return fate, after, errConflict
+	case OperationConflict:
+		return errConflict
 	}
-	return fate, after, do(q)
+	return do()
 }

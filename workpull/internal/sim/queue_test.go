@@ -2,7 +2,6 @@ package sim
 
 import (
 	"errors"
-	"fmt"
 	"testing"
 )
 
@@ -49,39 +48,24 @@ func TestQueueModel(t *testing.T) {
 	}
 }
 
-// TestQueueMishaps: each kind of mishap strikes, and does to the queue what its
-// name says.
-func TestQueueMishaps(t *testing.T) {
-	var count [mishaps]int
-	for n := range uint32(20_000) {
+// TestQueueFaults: each kind of fault does to the queue what its name says.
+func TestQueueFaults(t *testing.T) {
+	for fate, want := range map[FaultKind]struct {
+		err    error
+		stored bool
+	}{
+		Drop:             {nil, true}, // none of the queue's
+		OperationNotDone: {errUnavailable, false}, OperationAnswerLost: {errUnavailable, true},
+		Fence: {errFenced, false}, OperationConflict: {errConflict, false},
+	} {
 		q := newQueue()
 		epoch, _, _ := q.load()
-		d := draw(1, Key{placeSwarm, n})
-		fate, _, err := q.operate(&d, true, func(q *queue) error {
+		err := q.befall(fate, func() error {
 			_, _, err := q.store(epoch, 1, "a", nil)
 			return err
 		})
-		count[fate]++
-		want := map[mishap]struct {
-			err   error
-			known bool
-		}{
-			asAsked: {nil, true}, notDone: {errUnavailable, false}, lostAnswer: {errUnavailable, true},
-			fenced: {errFenced, false}, conflicting: {errConflict, false},
-		}[fate]
-		if !errors.Is(err, want.err) || (q.known["a"] != nil) != want.known {
-			t.Fatalf("mishap %d: %v, stored: %v", fate, err, q.known["a"] != nil)
-		}
-	}
-	for fate, n := range count {
-		if n == 0 {
-			t.Errorf("mishap %d never struck: %s", fate, fmt.Sprint(count))
-		}
-	}
-	d := draw(1, Key{placeSwarm, 1})
-	for range 1_000 {
-		if fate, _, err := newQueue().operate(&d, false, func(*queue) error { return nil }); fate != asAsked || err != nil {
-			t.Fatalf("mishap %d in calm weather: %v", fate, err)
+		if !errors.Is(err, want.err) || (q.known["a"] != nil) != want.stored {
+			t.Errorf("%s: %v, stored: %v", fate, err, q.known["a"] != nil)
 		}
 	}
 }

@@ -32,10 +32,20 @@ func (w *World) recount() {
 			}
 		}
 	}
+	if w.away() {
+		return
+	}
 	held := 0
 	for i := range w.jobs {
 		j := &w.jobs[i]
 		s, ok := w.core.Explain(j.id)
+		done := ok && s.State == core.StateConfirming
+		if done != j.completing {
+			w.fail("confirmations are kept until they are stored", "%s is %q, its confirmation waits: %v", j.id, s.State, j.completing)
+		}
+		if done {
+			continue
+		}
 		switch j.state {
 		case jobStored:
 			ok = ok && s.State == core.StateStored

@@ -59,7 +59,7 @@ func (w *World) befall(kind FaultKind, k Key, d *dice, v *process) {
 		}
 		return
 	case RetireWorker:
-		if !w.identities[v.identity].retired {
+		if !w.identities[v.identity].retired && !w.failed {
 			note()
 			w.retire(v)
 			w.at(d.between(500*time.Millisecond, 10*time.Second), release, nobody, uint64(v.identity), nil)
@@ -197,6 +197,9 @@ func (w *World) release(id int32) {
 	w.identities[id].retired = false
 	if w.tracing {
 		w.say("%s is released", w.identities[id].name)
+	}
+	if w.gone {
+		return
 	}
 	w.core.Release(w.now, w.identities[id].name)
 	w.settleProducer()

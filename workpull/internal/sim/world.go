@@ -26,6 +26,7 @@ type Options struct {
 	StoreAhead      int
 	Attempts        int
 	Packed          bool
+	Queue           queueMode
 	Faulty          time.Duration // faults strike for so long; then every job has to be done
 	Work            time.Duration // a usual job takes up to this
 	Burst           int           // so many jobs are there at once
@@ -48,6 +49,7 @@ func OptionsFor(seed uint64) Options {
 	pace := d.below(5)
 	o.Work = []time.Duration{2, 50, 400, 12_000, 30_000}[pace] * time.Millisecond
 	o.Jobs = []int{800, 600, 400, 60, 40}[pace]
+	o.Queue = queueMode(d.below(uint64(queueModes)))
 	if d.below(16) == 0 { // enough for the controller to close the holes that endings leave
 		o.Workers = 40
 	}
@@ -107,6 +109,7 @@ type World struct {
 	calmDue  time.Duration
 
 	producer
+	lane
 	slots      []int32    // the process of each worker slot
 	processes  []*process // every worker incarnation that ever was
 	ghosts     []int32    // those that live beside their slot's
@@ -205,6 +208,10 @@ func (w *World) do(e *event) {
 		w.restartAs(int32(e.arg))
 	case endGhost:
 		w.endGhost(int32(e.arg))
+	case reachQueue:
+		w.reachQueue(int(e.arg))
+	case respawn:
+		w.respawn(e.arg)
 	default:
 		if e.party == producerParty {
 			w.atProducer(e)
