@@ -49,7 +49,7 @@ var sightTable = [sights]struct {
 	Resent: {"job sent again", 2_000}, SecondRuns: {"second run", 1_000}, Refused: {"second worker refused", 100},
 	RetiredRebound: {"retired worker bound again", 20},
 	Failures:       {"terminal failure", 200}, Respawns: {"respawn", 200}, Resets: {"reset", 500},
-	StaleAnswers: {"stale answer of the queue", 1_000}, FencedOrphans: {"operation of an older session fenced", 30},
+	StaleAnswers: {"stale answer of the queue", 1_000}, FencedOrphans: {"operation of an older session fenced", 20},
 	LoadedUnaccepted: {"loaded and not accepted", 200}, RunAfterLoad: {"run again after a load", 1_000},
 	ResubmittedDone: {"resubmitted when done", 200}, UntoldConfirmations: {"confirmed and not told", 50},
 }

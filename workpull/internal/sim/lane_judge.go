@@ -69,7 +69,10 @@ func (w *World) noteConfirmed(m *message, over bool) {
 		}
 	case b.number == c.Number:
 		for ; b.counted < upTo; b.counted++ {
-			w.noteCompleted(b.entry(b.counted + 1).job)
+			n := b.entry(b.counted + 1).job
+			if j := &w.jobs[n]; j.binding == b && j.seq == b.counted+1 { // not one that was given back and came again
+				w.noteCompleted(n)
+			}
 		}
 	}
 }
