@@ -150,7 +150,7 @@ mutants: ## Break the controllers in one place at a time, and write docs/mutants
 	go run ./workpull/internal/mutants
 
 .PHONY: verify-mutants
-verify-mutants: ## Fail when a mutant survives, or docs/mutants.md is another
+verify-mutants: ## Fail when a mutant survives, or docs/mutants.md lists others
 	go run ./workpull/internal/mutants -check
 
 .PHONY: bench-workpull
