@@ -36,6 +36,7 @@ const (
 	OperationConflict
 	SlowQueue       // an answer takes seconds
 	RepeatedOutcome // an answer comes twice
+	AncientOutcome  // the answer to an older incarnation's operation of the same number
 	LoadFailure
 	Crash
 	Restart  // of a dead worker, at times under its identity, or at its address
@@ -83,6 +84,7 @@ var faultTable = [faultKinds]struct {
 	OperationConflict:   {"operation-conflict", 4, 60},
 	SlowQueue:           {"slow-queue", 50, 800},
 	RepeatedOutcome:     {"repeated-outcome", 150, 2_000},
+	AncientOutcome:      {"ancient-outcome", 40, 400},
 	LoadFailure:         {"load-failure", 800, 200},
 	Crash:               {"crash", 20, 1_000},
 	Restart:             {"restart", 60, 1_000},

@@ -61,6 +61,7 @@ type operation struct {
 	session uint64
 	*core.QueueOperation
 	load     bool
+	reached  bool      // the queue
 	fate     FaultKind // Drop is none
 	half     bool      // of what may be done or not
 	after    time.Duration
@@ -139,12 +140,12 @@ func (w *World) respawn(session uint64) {
 
 func (w *World) askToLoad(e *core.Effect) {
 	w.loading = true
-	w.launch(operation{session: e.Session, QueueOperation: e.Operation, load: true}, LoadFailure, SlowQueue, RepeatedOutcome)
+	w.launch(operation{session: e.Session, QueueOperation: e.Operation, load: true}, LoadFailure, SlowQueue, RepeatedOutcome, AncientOutcome)
 }
 
 func (w *World) commit(e *core.Effect) {
 	w.launch(operation{session: e.Session, QueueOperation: e.Operation},
-		OperationNotDone, OperationAnswerLost, Fence, OperationConflict, SlowQueue, RepeatedOutcome)
+		OperationNotDone, OperationAnswerLost, Fence, OperationConflict, SlowQueue, RepeatedOutcome, AncientOutcome)
 }
 
 // launch sends an operation to the queue; what befalls it is decided here.
@@ -157,10 +158,16 @@ func (w *World) launch(o operation, kinds ...FaultKind) {
 	before := d.upTo(time.Millisecond)
 	o.after = d.upTo(2 * time.Millisecond)
 	o.half = d.below(2) == 0
-	if ok {
+	ancient := none
+	if ok && fate == AncientOutcome {
+		ancient = w.ancient(&o)
+	}
+	if ok && (fate != AncientOutcome || ancient != none) {
 		w.struck(k, fate)
 		o.fate = fate
 		switch fate {
+		case AncientOutcome:
+			w.at(0, answered, producerParty, uint64(ancient), nil)
 		case SlowQueue:
 			before, o.after = d.upTo(2*time.Second), d.upTo(2*time.Second)
 		case RepeatedOutcome:
@@ -172,10 +179,22 @@ func (w *World) launch(o operation, kinds ...FaultKind) {
 	w.at(before, reachQueue, nobody, uint64(w.under), nil)
 }
 
+// ancient is the latest operation of an older session that has the number of
+// this one, and was carried out.
+func (w *World) ancient(o *operation) int {
+	for n := len(w.operations) - 1; n >= 0; n-- {
+		if a := &w.operations[n]; a.session != o.session && a.Number == o.Number && a.load == o.load && a.reached {
+			return n
+		}
+	}
+	return none
+}
+
 // reachQueue carries an operation out, whether or not the incarnation that
 // asked for it is still there.
 func (w *World) reachQueue(n int) {
 	o := &w.operations[n]
+	o.reached = true
 	switch {
 	case o.load && o.fate == LoadFailure && o.half: // rule 66
 		o.err = errUnavailable
@@ -238,7 +257,8 @@ func (w *World) carryOut(o *operation) error {
 		if already {
 			outcome.Payload = core.Payload{TypeURL: "job", Value: first.payload}
 		} else {
-			w.jobs[jobNumber(s.ID)].durability.storedAnew()
+			j := &w.jobs[jobNumber(s.ID)]
+			j.durability = durability{stored: true, acked: j.acked}
 		}
 		o.outcomes = append(o.outcomes, outcome)
 	}
@@ -255,10 +275,6 @@ func (w *World) carryOut(o *operation) error {
 		j.stored, j.confirmed = false, true
 	}
 	return nil
-}
-
-func (j *durability) storedAnew() {
-	*j = durability{stored: true, acked: j.acked}
 }
 
 // answered lets the controller hear of an operation.

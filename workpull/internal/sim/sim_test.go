@@ -179,7 +179,8 @@ func TestSameSeedSameHistory(t *testing.T) {
 }
 
 // TestCalm: without faults no job runs twice and nothing is requeued or
-// rejected. It may be sent twice, when a heartbeat's answer crosses it.
+// rejected, and the queue gives no cause for anything. A job may be sent twice,
+// when a heartbeat's answer crosses it.
 func TestCalm(t *testing.T) {
 	for s := uint64(1); s <= 20; s++ {
 		opt := OptionsFor(s)
@@ -189,6 +190,9 @@ func TestCalm(t *testing.T) {
 			t.Fatalf("seed %d: %v", s, err)
 		}
 		sn := w.core.Snapshot(w.now)
+		if w.Seen[Failures]+w.Seen[Resets]+w.Seen[StaleAnswers]+w.Seen[ResubmittedDone] != 0 {
+			t.Errorf("seed %d: the lane fails %d times and begins anew %d times in calm weather", s, w.Seen[Failures], w.Seen[Resets])
+		}
 		if sn.Requeued != 0 || sn.Rejected != 0 || w.Seen[SecondRuns] != 0 {
 			t.Errorf("seed %d: requeued %d, rejected %d, run twice %d in calm weather", s, sn.Requeued, sn.Rejected, w.Seen[SecondRuns])
 		}

@@ -1,6 +1,7 @@
 // Package sim runs the two controllers of workpull/internal/core against a
-// network, workers and a producer actor that misbehave, all from one seed. No
-// goroutine runs and no clock is read: the same seed is the same history.
+// network, workers, a producer actor and a durable queue that misbehave, all
+// from one seed. No goroutine runs and no clock is read: the same seed is the
+// same history.
 //
 // The world keeps books of its own on what the controllers said and were told,
 // and holds them to the invariants after every step (judge.go); the
