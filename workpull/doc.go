@@ -35,7 +35,11 @@
 // lease, or died between the end of the job and its confirmation: handlers
 // should be idempotent, and Delivery.AttemptToken fences their side effects.
 //
-// Jobs are kept in the memory of the producer's controller: they end with it.
+// Jobs are kept in the memory of the producer's controller and end with it,
+// unless they are kept in a queue: see WithReliableDurableWorkQueue. With one,
+// Stored and DeliveryConfirmed are told when they are durable. The producer actor
+// keeps a job until it is told Stored: a RequestNext of another session says that
+// whoever asked before has ended.
 //
 // # Failures
 //

@@ -4,8 +4,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"reflect"
 	"runtime/debug"
 	"time"
+
+	"github.com/tochemey/goakt/v3/extension"
 
 	"github.com/workpull/operator/workpull/internal/core"
 )
@@ -31,9 +34,10 @@ type queueRetry struct {
 func WithReliableDurableWorkQueue(queue DurableWorkQueue) ProducerOption {
 	return func(s *spec) error {
 		const option = "WithReliableDurableWorkQueue"
+		if err := checkDependency(option, queue); err != nil {
+			return err
+		}
 		switch {
-		case queue == nil:
-			return &OptionError{Option: option, Got: "nil", Want: "a queue"}
 		case s.queue != nil:
 			return &OptionError{Option: option, Got: "a second queue", Want: "one"}
 		case queue.ID() == "":
@@ -43,6 +47,18 @@ func WithReliableDurableWorkQueue(queue DurableWorkQueue) ProducerOption {
 		s.keepIn(queue)
 		return nil
 	}
+}
+
+// checkDependency refuses what GoAkt panics on: it takes a dependency for a
+// pointer, and makes another of its type.
+func checkDependency(option string, d extension.Dependency) error {
+	if d == nil {
+		return &OptionError{Option: option, Got: "nil", Want: "a pointer to a struct"}
+	}
+	if v := reflect.ValueOf(d); v.Kind() != reflect.Pointer || v.IsNil() {
+		return &OptionError{Option: option, Got: fmt.Sprintf("%T", d), Want: "a pointer that is not nil"}
+	}
+	return nil
 }
 
 // keepIn makes a queue that of the endpoint.

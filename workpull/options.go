@@ -140,8 +140,8 @@ func WithActorOptions(options ...actor.SpawnOption) SpawnOption {
 func WithDependencies(dependencies ...extension.Dependency) SpawnOption {
 	return func(s *spec) error {
 		for _, d := range dependencies {
-			if d == nil {
-				return &OptionError{Option: "WithDependencies", Got: "nil", Want: "dependencies"}
+			if err := checkDependency("WithDependencies", d); err != nil {
+				return err
 			}
 		}
 		s.dependencies = append(s.dependencies, dependencies...)

@@ -58,6 +58,7 @@ type dispatcher struct {
 	confirmed map[string]int
 	requests  int
 	starts    int
+	unsaved   string // produced, and not Stored yet
 	onMessage func(ctx *actor.ReceiveContext) bool
 }
 
@@ -96,6 +97,9 @@ func (d *dispatcher) Receive(ctx *actor.ReceiveContext) {
 		if d.answered != nil && d.answered.Session() == m.Session() && m.Token() <= d.answered.Token() {
 			return
 		}
+		if d.unsaved != "" && d.answered.Session() != m.Session() {
+			d.jobs = append([]string{d.unsaved}, d.jobs...) // who asked for it ended before it was stored
+		}
 		d.waiting, d.from = m, ctx.Sender()
 		d.offer(ctx.Self())
 	case *wrapperspb.StringValue: // a job from outside
@@ -103,6 +107,9 @@ func (d *dispatcher) Receive(ctx *actor.ReceiveContext) {
 		d.offer(ctx.Self())
 	case *workpull.Stored:
 		d.stored[m.MessageID()] = m.StoreSequence()
+		if d.unsaved == m.MessageID() {
+			d.unsaved = ""
+		}
 		ack, err := workpull.NewStoredAck(m)
 		if err != nil {
 			panic(err)
@@ -121,7 +128,7 @@ func (d *dispatcher) offer(self *actor.PID) {
 	if err != nil {
 		panic(err)
 	}
-	d.jobs, d.waiting, d.answered = d.jobs[1:], nil, produced
+	d.unsaved, d.jobs, d.waiting, d.answered = d.jobs[0], d.jobs[1:], nil, produced
 	if err := self.Tell(context.Background(), d.from, produced); err != nil {
 		panic(err)
 	}
