@@ -44,6 +44,7 @@ type Consumer struct {
 	producer  Peer // where it was resolved
 	resolving bool
 	nonce     uint64
+	answered  bool   // the registration of that nonce was
 	session   uint64 // 0 while there is no binding
 	binding   uint64
 	lease     time.Duration
@@ -144,6 +145,7 @@ func (c *Consumer) Resolved(_ time.Duration, producer Peer) {
 	}
 	c.producer = producer
 	c.nonce++
+	c.answered = false
 	c.spoke = true
 	c.emit(Effect{Kind: SendRegister, Peer: producer, Registration: &Registration{
 		Producer: c.cfg.Producer, Endpoint: c.cfg.Endpoint, Identity: c.cfg.Identity,
@@ -158,15 +160,19 @@ func (c *Consumer) RegisterAck(now time.Duration, from Peer, session, binding, c
 	if from != c.producer || nonce != c.nonce || session == 0 || binding == 0 {
 		return
 	}
+	if session != c.session || binding != c.binding {
+		if c.answered { // by two sessions, of which a copy reached the later one: it is not known which that is
+			return
+		}
+		c.forget()
+		c.session, c.binding = session, binding
+		c.confirmed, c.reported, c.requested, c.highest, c.topUpAt = confirmed, confirmed, confirmed, confirmed, confirmed
+	}
+	c.answered = true
 	c.hear()
 	c.lease, c.retiredBy = lease, 0
 	if retired {
 		c.retiredBy = session
-	}
-	if session != c.session || binding != c.binding {
-		c.forget()
-		c.session, c.binding = session, binding
-		c.confirmed, c.reported, c.requested, c.highest, c.topUpAt = confirmed, confirmed, confirmed, confirmed, confirmed
 	}
 	if c.draining {
 		c.sendDrain()

@@ -56,6 +56,7 @@ var mutants = []mutant{
 	{"74", "registrations carry one nonce", "consumer.go", "\tc.nonce++\n", "\tc.nonce = 1\n"},
 	{"75", "every incarnation counts its nonces from one", "consumer.go", "nonce: cfg.FirstNonce, ", ""},
 	{"75", "an acknowledgement of an earlier registration is adopted", "consumer.go", " || nonce != c.nonce ||", " ||"},
+	{"75", "a registration is answered by two sessions", "consumer.go", "\t\tif c.answered {", "\t\tif false {"},
 	{"76", "the same binding begins afresh", "consumer.go", "if session != c.session || binding != c.binding {", "{"},
 	{"76, 80", "a new binding frees a worker that is busy", "consumer.go", "\t\tc.running.stale = true\n", "\t\tc.running = nil\n"},
 	{"46", "a worker that stops keeps its jobs", "flow.go", "\t\tp.end(now, b, ReasonStopped)\n", ""},
