@@ -27,7 +27,7 @@ type lane struct {
 	toAccept   []accept   // jobs that it has to accept
 	accepting  []accept   // those of the operation under way
 	completed  []string   // jobs whose confirmation it has to store, in order
-	resold     []string   // jobs that were done before, told once more when the answer under way accepts them
+	toldAgain  []string   // jobs that were done before, told once more when the answer under way accepts them
 	foreign    bool       // another writer loaded the queue since
 	loading    bool       // the controller waits for its load
 	failed     bool       // it is over, until it is respawned
@@ -115,7 +115,7 @@ func (w *World) away() bool { return w.failed || w.loading }
 // forgetLane begins the books of a session.
 func (w *World) forgetLane() {
 	w.toStore, w.toAccept, w.completed = w.toStore[:0], w.toAccept[:0], w.completed[:0]
-	w.accepting, w.resold = w.accepting[:0], w.resold[:0]
+	w.accepting, w.toldAgain = w.accepting[:0], w.toldAgain[:0]
 	w.under, w.expect = none, ""
 	w.failed, w.gone, w.loading = false, false, false
 	for i := range w.jobs {

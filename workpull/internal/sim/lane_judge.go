@@ -157,11 +157,11 @@ func (w *World) judgeOutcome(o *operation) {
 // noteCommitted notes what is durable from here on, as far as the controller
 // knows.
 func (w *World) noteCommitted(o *operation) {
-	w.resold = w.resold[:0]
+	w.toldAgain = w.toldAgain[:0]
 	for _, a := range w.accepting {
 		j := &w.jobs[a.job]
 		if a.done {
-			w.resold = append(w.resold, j.id)
+			w.toldAgain = append(w.toldAgain, j.id)
 			continue
 		}
 		j.accepting, j.accepted = false, true
@@ -214,7 +214,7 @@ func (w *World) judgeDurable(j *job) bool {
 	if !j.confirmed || j.completing {
 		w.fail("confirmed is durable", "%s is told to be confirmed, the queue has it confirmed: %v", j.id, j.confirmed)
 	}
-	if j.state == jobConfirmed && slices.Contains(w.resold, j.id) {
+	if j.state == jobConfirmed && slices.Contains(w.toldAgain, j.id) {
 		return false
 	}
 	return true
@@ -227,7 +227,7 @@ func (w *World) settleExpected() {
 	if w.expect != "" {
 		w.fail("one failure for each terminal stop", "no failure of stage %s was told", w.expect)
 	}
-	w.resold = w.resold[:0]
+	w.toldAgain = w.toldAgain[:0]
 }
 
 // judgeFailed: a failure has its cause and stage, and is told once
