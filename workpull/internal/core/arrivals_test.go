@@ -136,7 +136,11 @@ func playArrivals(t *testing.T, trace []arrival, hop time.Duration) []time.Durat
 	for i, a := range trace {
 		w.after(w.begin+a.at, func() { w.backlog = append(w.backlog, i); w.offer() })
 	}
+	limit := w.begin + trace[len(trace)-1].at + 2*time.Minute
 	for w.ran < len(trace) {
+		if w.now > limit {
+			t.Fatalf("%d of %d jobs ran", w.ran, len(trace))
+		}
 		next := heap.Pop(&w.agenda).(moment)
 		w.now = next.at
 		next.do()
