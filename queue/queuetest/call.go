@@ -46,7 +46,7 @@ func (c call) String() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s(epoch %d", c.kind, c.epoch)
 	for _, j := range c.stores {
-		fmt.Fprintf(&b, ", store %s as %d of %d bytes", short(j.id), j.sequence, len(j.payload.value))
+		fmt.Fprintf(&b, ", store %s as %d holding %s", short(j.id), j.sequence, short(j.payload.value))
 	}
 	for _, id := range c.accepts {
 		fmt.Fprintf(&b, ", accept %s", short(id))
@@ -118,13 +118,13 @@ func (r reply) String() string {
 		fmt.Fprintf(&b, " (%v)", r.err)
 	}
 	for _, f := range r.results {
-		fmt.Fprintf(&b, ", %d already %t", f.sequence, f.already)
+		fmt.Fprintf(&b, ", %d holds %s, already %t", f.sequence, short(f.payload.value), f.already)
 	}
 	if r.epoch != 0 {
 		fmt.Fprintf(&b, ", epoch %d, cursor %d", r.epoch, r.cursor)
 	}
 	for _, j := range r.jobs {
-		fmt.Fprintf(&b, ", %d %s accepted %t", j.sequence, short(j.id), j.accepted)
+		fmt.Fprintf(&b, ", %d %s holds %s, accepted %t", j.sequence, short(j.id), short(j.payload.value), j.accepted)
 	}
 	return b.String()
 }

@@ -63,16 +63,21 @@ func (s *store) record(seed uint64) []porcupine.Operation {
 	var past []porcupine.Operation
 	var mu sync.Mutex
 	start := time.Now()
-	var cursor atomic.Uint64 // the highest that anybody was told
+	var cursor, latest atomic.Uint64 // the highest that anybody was told
+	raise := func(to *atomic.Uint64, n uint64) {
+		for old := to.Load(); n > old && !to.CompareAndSwap(old, n); old = to.Load() {
+		}
+	}
 	do := func(client int, q workpull.DurableWorkQueue, c call) reply {
 		ctx, cancel := bounded()
 		defer cancel()
 		called := time.Since(start)
 		r := perform(ctx, q, c)
 		returned := time.Since(start)
-		for _, n := range append([]uint64{r.cursor}, sequencesOf(r)...) {
-			for old := cursor.Load(); n > old && !cursor.CompareAndSwap(old, n); old = cursor.Load() {
-			}
+		raise(&latest, r.epoch)
+		raise(&cursor, r.cursor)
+		for _, f := range r.results {
+			raise(&cursor, f.sequence)
 		}
 		mu.Lock()
 		defer mu.Unlock()
@@ -100,8 +105,11 @@ func (s *store) record(seed uint64) []porcupine.Operation {
 				c.epoch = mine
 				together[round].Done()
 				together[round].Wait()
-				if r := do(client, q, c); c.kind == load && r.verdict == done {
+				switch r := do(client, q, c); {
+				case r.epoch != 0:
 					mine = r.epoch
+				case r.verdict == fenced && dice.IntN(4) > 0: // or stay an old writer
+					mine = latest.Load()
 				}
 			}
 		})
@@ -109,13 +117,6 @@ func (s *store) record(seed uint64) []porcupine.Operation {
 	all.Wait()
 	do(clients, shared, call{kind: load})
 	return past
-}
-
-func sequencesOf(r reply) (sequences []uint64) {
-	for _, f := range r.results {
-		sequences = append(sequences, f.sequence)
-	}
-	return sequences
 }
 
 // contended are few, so that the clients get in each other's way.

@@ -2,6 +2,7 @@ package queuetest
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/workpull/operator/workpull"
@@ -100,13 +101,8 @@ func (h *history) want(v verdict, r reply) reply {
 // wantFirst fails unless the results are these.
 func (h *history) wantFirst(r reply, wanted ...first) {
 	h.Helper()
-	if w := (reply{verdict: done, results: wanted}); r.String() != w.String() || len(wanted) != len(r.results) {
-		h.Fatalf("%s, wanted %s", r, w)
-	}
-	for i := range wanted {
-		if r.results[i].payload != wanted[i].payload {
-			h.Fatalf("result %d holds %s, wanted %s", i, short(r.results[i].payload.value), short(wanted[i].payload.value))
-		}
+	if r.verdict != done || !slices.Equal(r.results, wanted) {
+		h.Fatalf("%s, wanted %s", r, reply{verdict: done, results: wanted})
 	}
 }
 
