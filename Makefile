@@ -129,10 +129,10 @@ lint-charts: $(HELM)
 .PHONY: test
 test: test-setup ## Unit tests, transcripts, and controllers against a real API server
 	KUBEBUILDER_ASSETS="$$($(CLUSTER) assets)"; export KUBEBUILDER_ASSETS; \
-	  go test -race -timeout 20m ./workpull/... ./runtime/...; \
+	  go test -race -timeout 20m ./workpull/... ./queue/... ./runtime/...; \
 	  go test -timeout 20m -run '^TestCluster' ./workpull; \
 	  $(MAKE) sim; \
-	  go test -timeout 20m $$(go list ./... | grep -v -e /operator/workpull -e /operator/runtime)
+	  go test -timeout 20m $$(go list ./... | grep -v -e /operator/workpull -e /operator/queue -e /operator/runtime)
 	cd test/cluster && go test ./...
 	cd tools && go test ./...
 	cd bench && go test ./...
@@ -168,7 +168,7 @@ fuzz: ## Fuzz what decodes bytes from the wire, each target in turn: make fuzz F
 	done
 
 .PHONY: sim
-sim: ## Simulate the pattern under faults: some four million steps
+sim: ## Simulate the pattern under faults: some six million steps
 	go test -count 1 ./workpull/internal/sim
 
 .PHONY: soak
