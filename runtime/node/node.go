@@ -63,9 +63,8 @@ type Node struct {
 }
 
 // compression between pods: none. GoAkt's default sets up zstd for each
-// connection, which costs a look-up more than ten milliseconds of processor time
-// and a batch of jobs more than everything else together; both sides have to
-// agree. Whoever has large payloads compresses them.
+// connection, and look-ups have a connection each; both sides have to agree.
+// Whoever has large payloads compresses them.
 const compression = remote.NoCompression
 
 // SpawnOptions are those of every endpoint of a pod: it stays in its pod, and
