@@ -16,6 +16,7 @@ import (
 	"github.com/tochemey/goakt/v3/remote"
 	"google.golang.org/protobuf/types/known/wrapperspb"
 
+	"github.com/workpull/operator/internal/race"
 	"github.com/workpull/operator/internal/testport"
 	"github.com/workpull/operator/workpull"
 )
@@ -36,7 +37,7 @@ const clusterPatience = 60 * time.Second
 func inCluster(t *testing.T) {
 	t.Helper()
 	require.Regexp(t, "^TestCluster", t.Name(), "make test looks for this name")
-	if raceDetector {
+	if race.Enabled {
 		t.Skip("Olric races with memberlist: run without -race")
 	}
 }

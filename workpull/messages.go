@@ -3,6 +3,7 @@ package workpull
 import (
 	"fmt"
 	"strings"
+	"unicode/utf8"
 
 	"github.com/tochemey/goakt/v3/actor"
 	"google.golang.org/protobuf/proto"
@@ -57,7 +58,7 @@ type Produced struct {
 
 // NewProduced answers request with a job. The payload is encoded here, once;
 // later changes to it have no effect (rule 10). The error is a *MessageError
-// when the MessageID is blank, has the reserved prefix or is too long, when
+// when the MessageID is blank, not UTF-8, has the reserved prefix or is too long, when
 // the payload is nil, cannot be encoded or does not fit a frame.
 func NewProduced(request *RequestNext, messageID string, payload proto.Message) (*Produced, error) {
 	const name = "Produced"
@@ -68,6 +69,8 @@ func NewProduced(request *RequestNext, messageID string, payload proto.Message) 
 		return nil, &MessageError{Message: name, Field: "messageID", Reason: "is blank"}
 	case strings.HasPrefix(messageID, ReservedIDPrefix):
 		return nil, &MessageError{Message: name, Field: "messageID", Reason: fmt.Sprintf("%q begins with the reserved %q", messageID, ReservedIDPrefix)}
+	case !utf8.ValidString(messageID): // it could not travel, nor what is sent with it
+		return nil, &MessageError{Message: name, Field: "messageID", Reason: fmt.Sprintf("%q is not UTF-8", messageID)}
 	case len(messageID) > MaxMessageIDBytes:
 		return nil, &MessageError{Message: name, Field: "messageID", Reason: fmt.Sprintf("has %d bytes, wanted at most %d", len(messageID), MaxMessageIDBytes)}
 	}

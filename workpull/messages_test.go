@@ -30,6 +30,7 @@ func TestNewProducedRefuses(t *testing.T) { // rule 10, rule 11
 		"a blank MessageID":   {request, " \t", ok, "messageID", nil},
 		"a reserved one":      {request, ReservedIDPrefix + "1", ok, "messageID", nil},
 		"a very long one":     {request, strings.Repeat("x", MaxMessageIDBytes+1), ok, "messageID", nil},
+		"one that is no text": {request, "a\xff", ok, "messageID", nil},
 		"a nil payload":       {request, "a", nil, "payload", nil},
 		"a typed nil payload": {request, "a", typedNil, "payload", nil},
 		"too large a payload": {request, "a", wrapperspb.Bytes(make([]byte, MaxPayloadBytes)), "payload", ErrPayloadTooLarge},
@@ -128,15 +129,4 @@ func TestIsAuthorizedForTellsPartiesApart(t *testing.T) {
 	require.False(t, m.IsAuthorizedFor(self, other))
 	require.False(t, m.IsAuthorizedFor(self, nil))
 	require.False(t, new(Delivery).IsAuthorizedFor(nil, nil))
-}
-
-// rule 54: a notice is built from what the controller holds and cannot fail,
-// whatever MessageID a queue brought; where GoAkt has to encode one, for a dead
-// letter, it is an error and no panic.
-func TestNoNoticeIsTerminal(t *testing.T) {
-	for _, id := range []string{"a", "\xff\x00", strings.Repeat("x", MaxMessageIDBytes)} {
-		notice := &DeliveryConfirmed{session: 1, id: id, sequence: 2}
-		require.Equal(t, id, notice.MessageID())
-		require.NotPanics(t, func() { _, _ = proto.Marshal(notice) })
-	}
 }

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"strings"
 	"time"
+	"unicode/utf8"
 
 	"github.com/tochemey/goakt/v3/actor"
 	"github.com/tochemey/goakt/v3/extension"
@@ -329,8 +330,8 @@ func (s *spec) followAddress(option string, address addressFunc) error {
 // UID, a boot nonce and the endpoint's name. The default is its address.
 func WithReliableIdentity(identity string) WorkerOption {
 	return func(s *spec) error {
-		if strings.TrimSpace(identity) == "" {
-			return &OptionError{Option: "WithReliableIdentity", Got: "blank", Want: "an identity"}
+		if strings.TrimSpace(identity) == "" || !utf8.ValidString(identity) {
+			return &OptionError{Option: "WithReliableIdentity", Got: fmt.Sprintf("%q", identity), Want: "an identity that is not blank and is UTF-8"}
 		}
 		s.consumer.Identity = identity
 		return nil

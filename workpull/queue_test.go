@@ -3,12 +3,15 @@ package workpull_test
 import (
 	"context"
 	"errors"
+	"strings"
 	"sync"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
 	"github.com/tochemey/goakt/v3/actor"
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/types/known/wrapperspb"
 
 	"github.com/workpull/operator/queue/memory"
 	"github.com/workpull/operator/workpull"
@@ -202,6 +205,48 @@ func TestAQueueThatFailsForAWhile(t *testing.T) {
 	case f := <-events.C():
 		t.Fatalf("told of a failure: %v", f)
 	default:
+	}
+}
+
+// No notice is terminal, whatever MessageID a queue brings (rule 54): the job is
+// done, its producer is told, and the next one is, too.
+func TestNoNoticeIsTerminal(t *testing.T) {
+	system := startSystem(t)
+	q := newQueue(t)
+	_, epoch, err := q.Load(context.Background())
+	require.NoError(t, err)
+	hostile := "\xff\x00" + strings.Repeat("x", 100)
+	body, err := proto.Marshal(wrapperspb.String(hostile[1:]))
+	require.NoError(t, err)
+	payload, err := workpull.NewReliablePayload("type.googleapis.com/google.protobuf.StringValue", body)
+	require.NoError(t, err)
+	request, err := workpull.NewStoreRequest(hostile, 1, payload)
+	require.NoError(t, err)
+	_, err = q.Store(context.Background(), epoch, request)
+	require.NoError(t, err)
+
+	events, err := workpull.Subscribe(context.Background(), system)
+	require.NoError(t, err)
+	defer events.Close()
+	d := newDispatcher("a")
+	spawnProducer(t, system, d, durable(q)...)
+	spawnWorker(t, system, "w", &confirming{})
+	require.Eventually(t, func() bool { return d.confirmations() == 2 }, patience, glance)
+	require.Empty(t, events.C())
+}
+
+// confirming is a worker that confirms whatever it is given.
+type confirming struct{}
+
+func (*confirming) PreStart(*actor.Context) error { return nil }
+func (*confirming) PostStop(*actor.Context) error { return nil }
+func (*confirming) Receive(ctx *actor.ReceiveContext) {
+	if d, ok := ctx.Message().(*workpull.Delivery); ok {
+		confirmed, err := workpull.NewConfirmed(d)
+		if err != nil {
+			panic(err)
+		}
+		ctx.Tell(ctx.Sender(), confirmed)
 	}
 }
 

@@ -11,6 +11,7 @@ import (
 	"github.com/tochemey/goakt/v3/log"
 	"github.com/tochemey/goakt/v3/remote"
 
+	"github.com/workpull/operator/internal/race"
 	"github.com/workpull/operator/internal/testport"
 	"github.com/workpull/operator/workpull/internal/wire"
 )
@@ -18,7 +19,7 @@ import (
 // loner starts a cluster of one. A test that does so is named TestCluster….
 func loner(t *testing.T) *node {
 	t.Helper()
-	if raceDetectorOn {
+	if race.Enabled {
 		t.Skip("Olric races with memberlist: run without -race (see inCluster)")
 	}
 	ports := testport.Free(t, 3)

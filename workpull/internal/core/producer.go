@@ -81,7 +81,6 @@ type Producer struct {
 	retired    map[string]bool // identities that are given nothing (B13)
 	turn       int             // slot to look at next (rule 42)
 	recallTurn int             // slot to look at next, for a worker that is stuck
-	stuckTurn  int             // and among those that are
 	recallSet  bool            // RecallDue is on its way
 	reserved   int             // bindings that are emptied for a suspect
 	demand     int             // free demand of all bindings

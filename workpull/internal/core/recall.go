@@ -80,22 +80,15 @@ func (p *Producer) recallOlder(now time.Duration, than uint64) {
 func (p *Producer) recallOldest(now time.Duration, target *binding, below uint64, times time.Duration) bool {
 	var from *binding
 	var sequence uint64
-	slot, ok := p.stuck.next(p.stuckTurn)
-	for looked := 0; ok && looked < recallsPerTurn; looked++ {
+	looked := 0
+	for slot, ok := p.stuck.seek(0); ok && looked < recallsPerTurn; slot, ok = p.stuck.seek(slot + 1) {
+		looked++
 		b := p.slots[slot]
 		if s := b.recallable(); s == 0 {
 			p.index(b)
 		} else if j := b.job(s); j.StoreSequence < below && now-b.progressed >= times*b.service {
 			from, sequence, below = b, s, j.StoreSequence
 		}
-		if looked == 0 {
-			p.stuckTurn = slot
-		}
-		next, more := p.stuck.next(slot + 1)
-		if !more || next == p.stuckTurn || next == slot {
-			break
-		}
-		slot = next
 	}
 	if from == nil {
 		return false

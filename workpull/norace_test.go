@@ -1,5 +1,0 @@
-//go:build !race
-
-package workpull_test
-
-const raceDetector = false

@@ -1,5 +1,0 @@
-//go:build race
-
-package workpull
-
-const raceDetectorOn = true
