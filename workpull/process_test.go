@@ -182,8 +182,11 @@ func TestAKilledWorkerProcessIsFoundByTheNextSend(t *testing.T) {
 	require.Equal(t, "first", <-victim.starts)
 	require.NoError(t, victim.cmd.Process.Kill())
 	_ = victim.cmd.Wait()
-	spawnWorker(t, home, "survivor", &worker{})
-	require.Eventually(t, func() bool { return len(inspectProducer(t, producer).Workers) == 2 }, patience, glance)
+	survivor := spawnWorker(t, home, "survivor", &worker{})
+	require.Eventually(t, func() bool { // what was on its way to the victim may have found it already
+		s, err := workpull.WorkerStatus(context.Background(), survivor)
+		return err == nil && s.Registered
+	}, patience, glance)
 	for _, job := range []string{"second", "third"} { // by round-robin, one goes to each
 		require.NoError(t, actor.Tell(context.Background(), producer, wrapperspb.String(job)))
 	}
