@@ -53,9 +53,10 @@ func (c *Cluster) wait(ctx context.Context, what string, limit time.Duration, lo
 			last = err // what is said when the time has run out tells less
 		}
 		select {
-		case <-ctx.Done():
-			return fmt.Errorf("wait for %s: %w", what, ctx.Err())
 		case <-limited.Done():
+			if ctx.Err() != nil { // it ends the limited one too
+				return fmt.Errorf("wait for %s: %w", what, ctx.Err())
+			}
 			return &TimeoutError{what, limit, last, tails(logs)}
 		case <-tick.C:
 		}
