@@ -197,7 +197,11 @@ func TestARestartBySupervisionIsFollowed(t *testing.T) {
 	require.Eventually(t, func() bool { return d.confirmations() == 5 }, patience, glance)
 	require.Len(t, w.starts, 2)
 	require.True(t, pid.IsRunning())
-	require.Len(t, pid.Children(), 1, "the controller before is gone")
+	s, err := workpull.WorkerStatus(context.Background(), pid)
+	require.NoError(t, err, "its controller lives")
+	require.True(t, s.Registered)
+	// GoAkt may lose the new one from its tree while it sweeps the old one out.
+	require.LessOrEqual(t, len(pid.Children()), 1, "the controller before is gone")
 }
 
 // A violation by the producer actor ends its controller with one event; the
