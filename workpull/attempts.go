@@ -12,11 +12,11 @@ import (
 
 // FailedAttempt is one charged attempt of a job.
 type FailedAttempt struct {
-	Attempt int
+	Attempt int `json:"attempt"`
 	// Worker is the identity of the worker that had it.
-	Worker string
-	Time   time.Time
-	Reason string
+	Worker string    `json:"worker,omitempty"`
+	Time   time.Time `json:"time"`
+	Reason string    `json:"reason,omitempty"`
 }
 
 // DeadLetter is a job that is out of attempts.

@@ -42,31 +42,22 @@ type DurableWorkQueue interface {
 
 	// Store appends a job. A new MessageID has to propose the cursor and one,
 	// else it is ErrQueueConflict (rule 68). A MessageID that is stored returns
-	// its first write, and appends nothing (rule 69); so does one that was
-	// compacted in this epoch.
+	// its first write, and appends nothing (rule 69). So does one that was
+	// compacted in this epoch, but for the payload, which may be the request's:
+	// a queue need not keep what nobody will run.
 	Store(ctx context.Context, epoch QueueEpoch, request StoreRequest) (StoreResult, error)
 
 	// Accept notes that the producer actor knows that the job is stored. It may
 	// be repeated, also for a job that was compacted in this epoch; a MessageID
-	// that was never stored is ErrQueueConflict (rule 70).
+	// that was never stored is ErrQueueConflict (rule 70). A queue whose memory
+	// is bounded remembers the latest that were compacted, more of them than
+	// one batch holds: what is repeated is the last operation.
 	Accept(ctx context.Context, epoch QueueEpoch, messageID string) error
 
 	// ConfirmMessage notes that a worker did the job, as Accept notes what it
 	// notes. A job that is both accepted and confirmed may be compacted, and
 	// no other (rule 71).
 	ConfirmMessage(ctx context.Context, epoch QueueEpoch, messageID string) error
-}
-
-// BatchWorkQueue is a DurableWorkQueue that carries out many operations in one
-// commit (B8). A controller uses nothing else of it then, but for Load.
-type BatchWorkQueue interface {
-	DurableWorkQueue
-
-	// Commit carries out all of the batch or nothing, in the order of its
-	// parts. The requests propose no sequence: the queue gives a new MessageID
-	// the cursor and one, so that one that is known shifts none (rule 68). The
-	// results are those of the stores, in their order.
-	Commit(ctx context.Context, epoch QueueEpoch, batch WorkBatch) ([]StoreResult, error)
 }
 
 // QueueEpoch numbers the loads of a queue. The zero value is none.
@@ -144,6 +135,7 @@ type StoreResult struct {
 	sequence uint64
 	payload  ReliablePayload
 	already  bool
+	dropped  bool
 }
 
 // NewStoreResult returns the answer: the sequence and the payload of the first
@@ -156,7 +148,7 @@ func NewStoreResult(sequence uint64, payload ReliablePayload, alreadyStored bool
 	case payload.TypeURL() == "":
 		return StoreResult{}, &MessageError{Message: "StoreResult", Field: "payload", Reason: "is the zero value, wanted one of NewReliablePayload"}
 	}
-	return StoreResult{sequence, payload, alreadyStored}, nil
+	return StoreResult{sequence: sequence, payload: payload, already: alreadyStored}, nil
 }
 
 // Sequence of the first write.
@@ -174,6 +166,8 @@ type UnconfirmedMessage struct {
 	sequence uint64
 	payload  ReliablePayload
 	accepted bool
+	paged    bool
+	progress *JobProgress
 }
 
 // NewUnconfirmedMessage returns a job as it is stored. The error is a
@@ -185,7 +179,7 @@ func NewUnconfirmedMessage(messageID string, sequence uint64, payload ReliablePa
 	if sequence == 0 {
 		return UnconfirmedMessage{}, &MessageError{Message: "UnconfirmedMessage", Field: "sequence", Reason: "is zero"}
 	}
-	return UnconfirmedMessage{messageID, sequence, payload, accepted}, nil
+	return UnconfirmedMessage{id: messageID, sequence: sequence, payload: payload, accepted: accepted}, nil
 }
 
 // MessageID of the job.
@@ -194,7 +188,7 @@ func (m UnconfirmedMessage) MessageID() string { return m.id }
 // Sequence of the job in the order of stored jobs.
 func (m UnconfirmedMessage) Sequence() uint64 { return m.sequence }
 
-// Payload of the job.
+// Payload of the job, the zero value where it is Paged.
 func (m UnconfirmedMessage) Payload() ReliablePayload { return m.payload }
 
 // Accepted tells whether Accept was called for it (B1).
@@ -233,7 +227,7 @@ func (s WorkQueueState) Messages() []UnconfirmedMessage {
 func (s WorkQueueState) state() core.QueueState {
 	state := core.QueueState{Cursor: s.cursor, Jobs: make([]core.StoredJob, len(s.messages))}
 	for i, m := range s.messages {
-		state.Jobs[i] = core.StoredJob{ID: m.id, Sequence: m.sequence, Payload: m.payload.payload, Accepted: m.accepted}
+		state.Jobs[i] = core.StoredJob{ID: m.id, Sequence: m.sequence, Payload: m.payload.payload, Accepted: m.accepted, Paged: m.paged}
 	}
 	return state
 }

@@ -34,6 +34,22 @@ type StoredJob struct {
 	Payload  Payload
 	// Accepted tells whether the producer actor acknowledged Stored (B1).
 	Accepted bool
+	// Paged tells that the payload is left with the queue (B11).
+	Paged bool
+	// Progress is what the queue kept of its attempts, if anything (B3).
+	Progress *Progress
+}
+
+// Progress is what a queue keeps of a job's attempts (B3).
+type Progress struct {
+	// Attempt, Interruptions and Failures are those of the job; Deaths counts
+	// the workers that died while they held it.
+	Attempt, Interruptions, Deaths uint32
+	Failures                       []Failure
+	// Due is when its backoff is over, on the controller's clock.
+	Due time.Duration
+	// Dead is out of attempts, Dropped was given up then.
+	Dead, Dropped bool
 }
 
 // QueueState is what a queue holds when it is loaded.
@@ -58,7 +74,7 @@ func (s *QueueState) Validate() error {
 			return fmt.Errorf("MessageID %q is there twice: %w", j.ID, ErrQueueConflict)
 		case j.Sequence <= last || j.Sequence > s.Cursor:
 			return fmt.Errorf("sequence %d of %q comes after %d, the cursor is %d: %w", j.Sequence, j.ID, last, s.Cursor, ErrQueueConflict)
-		case j.Payload.TypeURL == "":
+		case j.Payload.TypeURL == "" && !j.Paged:
 			return fmt.Errorf("job %q has no payload: %w", j.ID, ErrQueueConflict)
 		}
 		seen[j.ID] = struct{}{}
