@@ -55,21 +55,24 @@ func (p *Producer) judge(now time.Duration, b *binding, why Reason) {
 		j.binding = nil
 		p.requeued++
 		if why != ReasonIllegal { // it may run on there, and then its confirmation counts (B6)
-			j.past = keepLast(append(j.past, attempt{token: j.token, peer: b.peer}))
+			t := j.befallen()
+			t.past = keepLast(append(t.past, attempt{token: j.token, peer: b.peer}))
 			e.held = append(e.held, heldJob{sequence: sequence, id: j.ID, token: j.token})
 		}
 		ran := sequence <= b.started
 		switch {
 		case !died:
 			if ran {
-				j.Interruptions++
+				j.befallen().interruptions++
 			}
 		case !alone, !ran: // it may have run, for less than the worker takes to say so
-			j.deaths++
-			j.solo = j.solo || j.deaths >= deathsBeforeSolo
+			t := j.befallen()
+			t.deaths++
+			j.solo = j.solo || t.deaths >= deathsBeforeSolo
 		default:
 			p.charge(now, j, b.reg.Identity, string(why)+" while it ran")
-			if j.deaths++; j.deaths > 1 { // the first time it goes on at once: most deaths are not the job's doing
+			t := j.befallen()
+			if t.deaths++; t.deaths > 1 { // the first time it goes on at once: most deaths are not the job's doing
 				p.retry(now, j)
 				continue
 			}
@@ -101,7 +104,8 @@ func (p *Producer) handBack(b *binding, keep uint64) {
 }
 
 func (p *Producer) charge(now time.Duration, j *Job, worker, reason string) {
-	j.Failures = keepLast(append(j.Failures, Failure{Attempt: j.Attempt, Worker: worker, At: now, Reason: reason}))
+	t := j.befallen()
+	t.failures = keepLast(append(t.failures, Failure{Attempt: j.Attempt, Worker: worker, At: now, Reason: reason}))
 	j.Attempt++
 }
 
@@ -127,7 +131,7 @@ func (p *Producer) retry(now time.Duration, j *Job) {
 		p.bury(j)
 		return
 	}
-	j.due = now + p.backoff(j.charged())
+	j.befallen().due = now + p.backoff(j.charged())
 	j.state = jobDelayed
 	heap.Push(&p.delayed, j)
 }
@@ -150,7 +154,9 @@ func (p *Producer) Redrive(now time.Duration, id string) bool {
 		return false
 	}
 	p.dead.remove(j)
-	j.Attempt, j.Failures, j.deaths, j.solo = 1, nil, 0, false
+	j.Attempt, j.solo = 1, false
+	t := j.befallen()
+	t.failures, t.deaths = nil, 0
 	p.enqueue(j)
 	p.pump(now)
 	return true

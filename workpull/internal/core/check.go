@@ -74,7 +74,7 @@ func (p *Producer) checkJobs() error {
 		}
 	}
 	for i, j := range p.delayed {
-		if j.state != jobDelayed || j.heapIndex != i || p.jobs[j.ID] != j {
+		if j.state != jobDelayed || j.trouble.heapIndex != i || p.jobs[j.ID] != j {
 			return fmt.Errorf("delayed: %s is at %d, in state %d", j.ID, i, j.state)
 		}
 	}

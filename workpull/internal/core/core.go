@@ -41,35 +41,63 @@ type Payload struct {
 	Value   []byte
 }
 
-// Job is one accepted job. The caller may read it and must not change it.
+// Job is one accepted job. The caller may read it and must not change it. It is
+// kept small, since a million of them may wait (B11): what befalls few jobs is
+// in their trouble.
 type Job struct {
 	// ID is the MessageID, unique among the jobs that the producer holds.
 	ID string
 	// StoreSequence is the number that Stored carried.
 	StoreSequence uint64
+	// Payload is the zero value while it is left with the queue (B11).
+	Payload Payload
 	// Attempt is the number of the attempt that is under way or comes next,
 	// from 1: one more than the attempts that were charged (B3).
 	Attempt uint32
-	// Interruptions counts attempts that were cut short by what is not the
-	// job's fault: a lost node, a worker that had to leave.
-	Interruptions uint32
-	// Failures are the charged attempts, the last maxHistory of them.
-	Failures []Failure
-	Payload  Payload
 
 	state      jobState
-	accepted   bool      // durably
-	accepting  bool      // its accept waits or is under way
-	dropped    bool      // given up: its confirmation is no news
-	binding    *binding  // while dispatched
-	sequence   uint64    // while dispatched
-	token      uint64    // of the last attempt
-	past       []attempt // attempts that may still confirm, the last maxHistory (B6)
-	deaths     int       // workers that died while they held it
-	solo       bool      // goes to a worker that holds nothing else
-	due        time.Duration
-	heapIndex  int
+	accepted   bool     // durably
+	accepting  bool     // its accept waits or is under way
+	dropped    bool     // given up: its confirmation is no news
+	solo       bool     // goes to a worker that holds nothing else
+	binding    *binding // while dispatched
+	sequence   uint64   // while dispatched
+	token      uint64   // of the last attempt
+	trouble    *trouble
 	prev, next *Job // while waiting
+}
+
+// trouble is what befell a job.
+type trouble struct {
+	interruptions uint32
+	failures      []Failure
+	past          []attempt // attempts that may still confirm, the last maxHistory (B6)
+	deaths        uint32    // workers that died while they held it
+	due           time.Duration
+	heapIndex     int
+}
+
+// Interruptions counts attempts that were cut short by what is not the job's
+// fault: a lost node, a worker that had to leave.
+func (j *Job) Interruptions() uint32 { return j.record().interruptions }
+
+// Failures are the charged attempts, the last maxHistory of them.
+func (j *Job) Failures() []Failure { return j.record().failures }
+
+// record is what befell the job, for reading.
+func (j *Job) record() trouble {
+	if j.trouble == nil {
+		return trouble{}
+	}
+	return *j.trouble
+}
+
+// befallen is what befell the job, for noting more.
+func (j *Job) befallen() *trouble {
+	if j.trouble == nil {
+		j.trouble = &trouble{}
+	}
+	return j.trouble
 }
 
 // Failure is one charged attempt of a job.

@@ -57,7 +57,7 @@ func (p *Producer) forgetEnded(now time.Duration) {
 // for a violation (rule 49).
 func (p *Producer) Late(now time.Duration, from Peer, session uint64, id string, token uint64) {
 	j := p.jobs[id]
-	if p.stopped || session != p.session || j == nil || j.state == jobConfirming || !slices.Contains(j.past, attempt{token: token, peer: from}) {
+	if p.stopped || session != p.session || j == nil || j.state == jobConfirming || !slices.Contains(j.record().past, attempt{token: token, peer: from}) {
 		return
 	}
 	switch j.state {
@@ -66,7 +66,7 @@ func (p *Producer) Late(now time.Duration, from Peer, session uint64, id string,
 	case jobDead:
 		p.dead.remove(j)
 	case jobDelayed:
-		heap.Remove(&p.delayed, j.heapIndex)
+		heap.Remove(&p.delayed, j.trouble.heapIndex)
 	case jobDispatched:
 		b := j.binding
 		b.take(j.sequence)

@@ -55,16 +55,16 @@ func (l *pool) remove(j *Job) {
 type delayed []*Job
 
 func (h delayed) Len() int           { return len(h) }
-func (h delayed) Less(i, j int) bool { return h[i].due < h[j].due }
+func (h delayed) Less(i, j int) bool { return h[i].trouble.due < h[j].trouble.due }
 func (h delayed) Swap(i, j int) {
 	h[i], h[j] = h[j], h[i]
-	h[i].heapIndex, h[j].heapIndex = i, j
+	h[i].trouble.heapIndex, h[j].trouble.heapIndex = i, j
 }
 
 // Push and Pop implement heap.Interface.
 func (h *delayed) Push(x any) {
 	j := x.(*Job)
-	j.heapIndex = len(*h)
+	j.trouble.heapIndex = len(*h)
 	*h = append(*h, j)
 }
 

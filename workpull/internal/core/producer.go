@@ -208,7 +208,7 @@ func (p *Producer) Tick(now time.Duration, generation uint64) {
 	p.lastTick = now
 	p.handshakes.each(func(h *handshake) { p.retell(h) })
 	p.forgetEnded(now)
-	for len(p.delayed) > 0 && p.delayed[0].due <= now {
+	for len(p.delayed) > 0 && p.delayed[0].trouble.due <= now {
 		p.enqueue(heap.Pop(&p.delayed).(*Job))
 	}
 	for _, b := range p.slots {

@@ -98,14 +98,15 @@ func (p *Producer) Explain(id string) (JobState, bool) {
 	if j == nil {
 		return JobState{}, false
 	}
-	s := JobState{Attempt: j.Attempt, Interruptions: j.Interruptions, Failures: j.Failures, Alone: j.solo}
+	t := j.record()
+	s := JobState{Attempt: j.Attempt, Interruptions: t.interruptions, Failures: t.failures, Alone: j.solo}
 	switch j.state {
 	case jobStored:
 		s.State = StateStored
 	case jobWaiting:
 		s.State = StateWaiting
 	case jobDelayed:
-		s.State, s.Due = StateDelayed, j.due
+		s.State, s.Due = StateDelayed, t.due
 	case jobDead:
 		s.State = StateDead
 	case jobConfirming:

@@ -223,7 +223,7 @@ func (s *producerScript) run(t *testing.T, d *datadriven.TestData) string {
 		var b strings.Builder
 		for _, j := range s.p.DeadLetters(int(a.num("limit", 100))) {
 			fmt.Fprintf(&b, "%s:", j.ID)
-			for _, f := range j.Failures {
+			for _, f := range j.Failures() {
 				fmt.Fprintf(&b, " [%d at %s after %s: %s]", f.Attempt, f.Worker, f.At, f.Reason)
 			}
 			b.WriteByte('\n')
@@ -351,7 +351,7 @@ func describe(e Effect) string {
 		}
 		return s
 	case DeadLettered:
-		return fmt.Sprintf("DeadLettered %s after %d attempts", e.Job.ID, len(e.Job.Failures))
+		return fmt.Sprintf("DeadLettered %s after %d attempts", e.Job.ID, len(e.Job.Failures()))
 	case Recall:
 		return fmt.Sprintf("Recall from=%s %d", e.Peer, e.Sequence)
 	case SetRecall:

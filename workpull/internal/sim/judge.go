@@ -379,12 +379,12 @@ func (w *World) judgeBuried(c *core.Job) {
 	w.Seen[DeadLetters]++
 	j := &w.jobs[jobNumber(c.ID)]
 	if w.tracing {
-		w.say("dead letter %s after %d attempts", j.id, len(c.Failures))
+		w.say("dead letter %s after %d attempts", j.id, len(c.Failures()))
 	}
-	if len(c.Failures) != w.opt.Attempts || len(c.Failures) > j.starts+j.announced {
-		w.fail("only a job that ran is charged", "%s is dead after %d charged attempts of %d, it started %d times", j.id, len(c.Failures), w.opt.Attempts, j.starts)
+	if len(c.Failures()) != w.opt.Attempts || len(c.Failures()) > j.starts+j.announced {
+		w.fail("only a job that ran is charged", "%s is dead after %d charged attempts of %d, it started %d times", j.id, len(c.Failures()), w.opt.Attempts, j.starts)
 	}
-	for _, f := range c.Failures {
+	for _, f := range c.Failures() {
 		if !slices.ContainsFunc(j.ran, func(i int32) bool { return w.identities[i].name == f.Worker }) {
 			w.fail("only a job that ran is charged", "%s is charged for %q at %s, where it never ran", j.id, f.Reason, f.Worker)
 		}
