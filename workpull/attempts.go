@@ -79,7 +79,9 @@ func DeadLetters(ctx context.Context, producer *actor.PID, limit int) ([]DeadLet
 	if !ok {
 		return nil, fmt.Errorf("list dead letters: %w", ErrNotEndpoint)
 	}
+	epoch := uint64(0)
 	err := order(ctx, producer, func(p *core.Producer, _ time.Duration) {
+		epoch = p.Epoch()
 		jobs := p.DeadLetters(max(0, min(limit, maxDeadLetters)))
 		list := make([]DeadLetter, len(jobs))
 		for i, j := range jobs {
@@ -87,6 +89,9 @@ func DeadLetters(ctx context.Context, producer *actor.PID, limit int) ([]DeadLet
 		}
 		letters = list
 	})
+	if err == nil {
+		letters, err = e.node.laneOf(e.spec).withPayloads(ctx, epoch, letters)
+	}
 	if err != nil {
 		return nil, fmt.Errorf("list dead letters: %w", err)
 	}
@@ -102,7 +107,7 @@ func Redrive(ctx context.Context, producer *actor.PID, messageID string) error {
 // Drop forgets a dead letter. It returns ErrNoDeadLetter when there is none
 // under that id.
 func Drop(ctx context.Context, producer *actor.PID, messageID string) error {
-	return orderDead(ctx, "drop", producer, messageID, func(p *core.Producer, _ time.Duration) bool { return p.Drop(messageID) })
+	return orderDead(ctx, "drop", producer, messageID, func(p *core.Producer, now time.Duration) bool { return p.Drop(now, messageID) })
 }
 
 func orderDead(ctx context.Context, what string, producer *actor.PID, id string, do func(*core.Producer, time.Duration) bool) error {

@@ -185,7 +185,7 @@ func (c *consumerController) Receive(ctx *actor.ReceiveContext) {
 	case *batch:
 		c.core.Batch(now, c.local(ctx), m.session, m.binding, m.jobs[:])
 	case *registered:
-		c.core.RegisterAck(now, c.local(ctx), m.Session, m.Binding, m.Confirmed, m.Nonce, m.Lease, m.Retired)
+		c.core.RegisterAck(now, c.local(ctx), m.Session, m.Binding, *m.Grant)
 		c.late.tell(c, c.place.peer)
 		c.arm()
 	case *acknowledged:
@@ -195,8 +195,8 @@ func (c *consumerController) Receive(ctx *actor.ReceiveContext) {
 			c.core.Batch(now, c.remote(ctx), m.GetSession(), m.GetBinding(), jobs)
 		}
 	case *wire.RegisterAck:
-		if confirmed, ok := codec.DecodeConfirmed(m); ok {
-			c.core.RegisterAck(now, c.remote(ctx), m.GetSession(), m.GetBinding(), confirmed, m.GetNonce(), codec.DecodeLease(m), m.GetRetired())
+		if grant, ok := codec.DecodeRegisterAck(m); ok {
+			c.core.RegisterAck(now, c.remote(ctx), m.GetSession(), m.GetBinding(), grant)
 			c.late.tell(c, c.place.peer)
 			c.arm()
 		}
@@ -303,7 +303,7 @@ func (c *consumerController) do(now time.Duration, e *core.Effect) {
 	case core.SendRegister:
 		c.send(e.Peer, &registration{Registration: *e.Registration}, func() protoMessage { return codec.EncodeRegister(e.Registration) })
 	case core.SendLate:
-		c.late.add(&late{session: e.Session, id: e.Delivery.ID, token: e.Delivery.Token})
+		c.late.add(&late{session: e.Session, HeldAttempt: core.HeldAttempt{ID: e.Delivery.ID, Epoch: e.Delivery.Epoch, Token: e.Delivery.Token}})
 		c.late.tell(c, e.Peer)
 	case core.Resolve:
 		c.resolve(now)
@@ -352,7 +352,7 @@ func (c *consumerController) deliver(now time.Duration, e *core.Effect) {
 	c.told = outcome{session: e.Session, binding: e.Binding, sequence: d.Sequence, id: d.ID}
 	_ = c.self.Tell(context.Background(), c.actor, &Delivery{
 		parties: parties{endpoint: c.actor, controller: c.self},
-		session: e.Session, binding: e.Binding, sequence: d.Sequence, id: d.ID, attempt: d.Attempt, token: d.Token, payload: payload,
+		session: e.Session, binding: e.Binding, sequence: d.Sequence, id: d.ID, attempt: d.Attempt, token: d.Token, epoch: d.Epoch, payload: payload,
 	})
 }
 

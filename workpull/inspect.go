@@ -15,7 +15,9 @@ type Snapshot struct {
 	Waiting, InFlight, Delayed, Dead int
 	// Totals since the controller started, in jobs.
 	Accepted, Confirmed, Requeued, Rejected, Recalled uint64
-	Workers                                           []WorkerSnapshot
+	// Adopted attempts outlived an earlier controller (B15).
+	Adopted uint64
+	Workers []WorkerSnapshot
 }
 
 // WorkerSnapshot is one worker in a Snapshot.
@@ -40,7 +42,7 @@ func (c *producerController) snapshot(now time.Duration) Snapshot {
 	state := c.core.Snapshot(now)
 	s := Snapshot{
 		Waiting: state.Waiting, InFlight: state.InFlight, Delayed: state.Delayed, Dead: state.Dead,
-		Accepted: state.Accepted, Confirmed: state.Confirmed, Requeued: state.Requeued, Rejected: state.Rejected, Recalled: state.Recalled,
+		Accepted: state.Accepted, Confirmed: state.Confirmed, Requeued: state.Requeued, Rejected: state.Rejected, Recalled: state.Recalled, Adopted: state.Adopted,
 		Workers: make([]WorkerSnapshot, len(state.Workers)),
 	}
 	for i, w := range state.Workers {

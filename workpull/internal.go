@@ -88,8 +88,8 @@ type (
 	}
 	late struct {
 		internal
-		session, token uint64
-		id             string
+		session uint64
+		core.HeldAttempt
 	}
 	// recallDue is the producer controller's RecallDelay.
 	recallDue struct{ internal }
@@ -117,12 +117,18 @@ type (
 		binding uint64
 	}
 
-	// loaded and committed are a queue's answers.
+	// loaded, fetched and committed are a queue's answers.
 	loaded struct {
 		internal
 		session, number, epoch uint64
 		state                  core.QueueState
 		err                    error
+	}
+	fetched struct {
+		internal
+		session, number uint64
+		payloads        []core.Payload
+		err             error
 	}
 	committed struct {
 		internal

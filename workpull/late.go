@@ -1,8 +1,8 @@
 package workpull
 
 import (
+	"github.com/workpull/operator/workpull/internal/codec"
 	"github.com/workpull/operator/workpull/internal/core"
-	"github.com/workpull/operator/workpull/internal/wire"
 )
 
 const (
@@ -35,7 +35,7 @@ func (l *lates) add(m *late) {
 func (l *lates) tell(c *consumerController, to core.Peer) {
 	kept := (*l)[:0]
 	for _, m := range *l {
-		c.send(to, m.late, func() protoMessage { return &wire.Late{Session: m.session, MessageId: m.id, Token: m.token} })
+		c.send(to, m.late, func() protoMessage { return codec.EncodeLate(m.session, m.HeldAttempt) })
 		if m.times++; m.times < tellLate {
 			kept = append(kept, m)
 		}

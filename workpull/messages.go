@@ -179,7 +179,7 @@ type Delivery struct {
 	sequence         uint64
 	id               string
 	attempt          uint32
-	token            uint64
+	token, epoch     uint64
 	payload          proto.Message
 }
 
@@ -196,8 +196,13 @@ func (m *Delivery) Attempt() int { return int(m.attempt) }
 
 // AttemptToken numbers every dispatch of a session: of two deliveries of one
 // job in a session the later one has the higher token, so that a side effect
-// can be fenced (B6).
+// can be fenced (B6). Between sessions QueueEpoch comes first.
 func (m *Delivery) AttemptToken() uint64 { return m.token }
+
+// QueueEpoch numbers the loads of the producer's durable queue: of two
+// deliveries of one job that of the higher epoch is the later one. It is 0
+// without a queue: sessions cannot be told apart by number then.
+func (m *Delivery) QueueEpoch() uint64 { return m.epoch }
 
 // Sequence of the delivery at this worker.
 func (m *Delivery) Sequence() uint64 { return m.sequence }

@@ -170,9 +170,9 @@ func (c *producerController) turn(ctx *actor.ReceiveContext) (stop bool) {
 			c.core.Control(now, c.remote(ctx), decoded)
 		}
 	case *late:
-		c.core.Late(now, c.local(ctx), m.session, m.id, m.token)
+		c.core.Late(now, c.local(ctx), m.session, m.HeldAttempt)
 	case *wire.Late:
-		c.core.Late(now, c.remote(ctx), m.GetSession(), m.GetMessageId(), m.GetToken())
+		c.core.Late(now, c.remote(ctx), m.GetSession(), codec.DecodeLate(m))
 	case *recallDue:
 		c.core.RecallDue(now)
 	case *command:
@@ -190,6 +190,11 @@ func (c *producerController) turn(ctx *actor.ReceiveContext) (stop bool) {
 		c.core.Terminated(now, core.Peer(m.GetAddress()))
 	case *loaded:
 		c.core.Loaded(now, m.session, m.number, m.state, m.epoch, m.err)
+	case *fetched:
+		if m.err != nil {
+			ctx.Logger().Errorf("%s: %v", c.endpoint.spec.name, m.err)
+		}
+		c.core.Fetched(now, m.session, m.number, m.payloads, m.err, randomID())
 	case *committed:
 		if m.err != nil {
 			ctx.Logger().Errorf("%s: %v", c.endpoint.spec.name, m.err)
@@ -344,7 +349,9 @@ func (c *producerController) do(now time.Duration, e *core.Effect) {
 		c.setRecall()
 	case core.Load:
 		c.load(e)
-	case core.Commit:
+	case core.Fetch:
+		c.fetch(e)
+	case core.Commit, core.Save:
 		c.commit(e)
 	case core.Restarted:
 		c.arm()

@@ -119,7 +119,7 @@ func (n *node) spawn(ctx context.Context, s *spec) (_ *actor.PID, err error) {
 
 	e := newEndpoint(n, s)
 	if s.queue != nil { // rule 56, and PreStart may run five times (part 5, trap 9)
-		state, epoch, err := s.loadQueue(ctx)
+		state, epoch, err := n.laneOf(s).load(ctx, 0)
 		if err != nil {
 			return nil, err
 		}

@@ -34,7 +34,7 @@ const maxName = 1 << 10
 func DecodeRegister(m *wire.Register) (core.Registration, bool) {
 	r := core.Registration{
 		Producer: m.GetProducer(), Endpoint: m.GetEndpoint(), Identity: m.GetIdentity(),
-		Incarnation: m.GetIncarnation(), Nonce: m.GetNonce(), Draining: m.GetDraining(), Host: m.GetHost(), RetiredBy: m.GetRetiredBy(),
+		Incarnation: m.GetIncarnation(), Nonce: m.GetNonce(), Draining: m.GetDraining(), Host: m.GetHost(), RetiredBy: m.GetRetiredBy(), Held: decodeHeld(m.GetHeld()),
 	}
 	for _, s := range []string{r.Producer, r.Endpoint, r.Identity, r.Incarnation} {
 		if s == "" || len(s) > maxName {
@@ -48,7 +48,7 @@ func DecodeRegister(m *wire.Register) (core.Registration, bool) {
 func EncodeRegister(r *core.Registration) *wire.Register {
 	return &wire.Register{
 		Producer: r.Producer, Endpoint: r.Endpoint, Identity: r.Identity,
-		Incarnation: r.Incarnation, Nonce: r.Nonce, Draining: r.Draining, Host: r.Host, RetiredBy: r.RetiredBy,
+		Incarnation: r.Incarnation, Nonce: r.Nonce, Draining: r.Draining, Host: r.Host, RetiredBy: r.RetiredBy, Held: encodeHeld(r.Held),
 	}
 }
 
@@ -56,7 +56,44 @@ func EncodeRegister(r *core.Registration) *wire.Register {
 func EncodeRegisterAck(e *core.Effect) *wire.RegisterAck {
 	return &wire.RegisterAck{
 		Session: e.Session, Binding: e.Binding, Confirmed: e.Confirmed, Nonce: e.Nonce, LeaseNanos: int64(e.Lease), Retired: e.Retired,
+		Epoch: e.Epoch, Adopted: encodeHeld(e.Adopted),
 	}
+}
+
+// encodeHeld is the wire form of an attempt that a worker runs, nil for none.
+func encodeHeld(h *core.HeldAttempt) *wire.Held {
+	if h == nil {
+		return nil
+	}
+	return &wire.Held{MessageId: h.ID, Epoch: h.Epoch, Token: h.Token}
+}
+
+// decodeHeld drops an attempt that no queue gave out.
+func decodeHeld(m *wire.Held) *core.HeldAttempt {
+	if m.GetMessageId() == "" || m.GetEpoch() == 0 || m.GetToken() == 0 {
+		return nil
+	}
+	return &core.HeldAttempt{ID: m.GetMessageId(), Epoch: m.GetEpoch(), Token: m.GetToken()}
+}
+
+// DecodeRegisterAck drops an answer whose sequences begin where no producer can
+// have come to.
+func DecodeRegisterAck(m *wire.RegisterAck) (core.Grant, bool) {
+	confirmed, ok := DecodeConfirmed(m)
+	return core.Grant{
+		Confirmed: confirmed, Nonce: m.GetNonce(), Lease: DecodeLease(m), Retired: m.GetRetired(),
+		Epoch: m.GetEpoch(), Adopted: decodeHeld(m.GetAdopted()),
+	}, ok
+}
+
+// DecodeLate is the attempt that a late confirmation is of.
+func DecodeLate(m *wire.Late) core.HeldAttempt {
+	return core.HeldAttempt{ID: m.GetMessageId(), Epoch: m.GetEpoch(), Token: m.GetToken()}
+}
+
+// EncodeLate is the wire form of a late confirmation.
+func EncodeLate(session uint64, h core.HeldAttempt) *wire.Late {
+	return &wire.Late{Session: session, MessageId: h.ID, Epoch: h.Epoch, Token: h.Token}
 }
 
 // DecodeLease takes a lease that makes no sense for the default.
@@ -147,7 +184,7 @@ func EncodeControl(c *core.Control) *wire.Control {
 // EncodeJob is the wire form of a delivery.
 func EncodeJob(d *core.Delivery) *wire.Job {
 	return &wire.Job{
-		Sequence: d.Sequence, MessageId: d.ID, Attempt: d.Attempt, Token: d.Token, Skip: d.Skip, Announce: d.Announce,
+		Sequence: d.Sequence, MessageId: d.ID, Attempt: d.Attempt, Token: d.Token, Skip: d.Skip, Announce: d.Announce, Epoch: d.Epoch,
 		TypeUrl: d.Payload.TypeURL, Payload: d.Payload.Value,
 	}
 }
@@ -164,7 +201,7 @@ func DecodeBatch(m *wire.Batch) ([]*core.Delivery, bool) {
 			return nil, false
 		}
 		values[i] = core.Delivery{
-			Sequence: j.GetSequence(), ID: j.GetMessageId(), Attempt: j.GetAttempt(), Token: j.GetToken(), Skip: j.GetSkip(), Announce: j.GetAnnounce(),
+			Sequence: j.GetSequence(), ID: j.GetMessageId(), Attempt: j.GetAttempt(), Token: j.GetToken(), Skip: j.GetSkip(), Announce: j.GetAnnounce(), Epoch: j.GetEpoch(),
 			Payload: core.Payload{TypeURL: j.GetTypeUrl(), Value: j.GetPayload()},
 		}
 		jobs[i] = &values[i]

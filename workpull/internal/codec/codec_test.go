@@ -24,7 +24,7 @@ func carry[M proto.Message](t testing.TB, m M) M {
 }
 
 func TestTheWireKeepsEverything(t *testing.T) {
-	r := core.Registration{Producer: "p", Endpoint: "e", Identity: "i", Incarnation: "n", Nonce: 7, Draining: true, Host: "h:1", RetiredBy: 9}
+	r := core.Registration{Producer: "p", Endpoint: "e", Identity: "i", Incarnation: "n", Nonce: 7, Draining: true, Host: "h:1", RetiredBy: 9, Held: &core.HeldAttempt{ID: "a", Epoch: 2, Token: 3}}
 	decoded, ok := DecodeRegister(carry(t, EncodeRegister(&r)))
 	require.True(t, ok)
 	require.Empty(t, cmp.Diff(r, decoded))
@@ -44,7 +44,7 @@ func TestTheWireKeepsEverything(t *testing.T) {
 	}
 
 	for _, d := range []core.Delivery{
-		{Sequence: 3, ID: "a", Attempt: 2, Token: 9, Payload: core.Payload{TypeURL: "x", Value: []byte("y")}},
+		{Sequence: 3, ID: "a", Attempt: 2, Token: 9, Epoch: 4, Payload: core.Payload{TypeURL: "x", Value: []byte("y")}},
 		{Sequence: 4, Skip: true},
 	} {
 		jobs, ok := DecodeBatch(carry(t, &wire.Batch{Jobs: []*wire.Job{EncodeJob(&d)}}))
@@ -52,10 +52,17 @@ func TestTheWireKeepsEverything(t *testing.T) {
 		require.Empty(t, cmp.Diff([]*core.Delivery{&d}, jobs))
 	}
 
-	ack := carry(t, EncodeRegisterAck(&core.Effect{Session: 1, Binding: 2, Grant: &core.Grant{Confirmed: 3, Nonce: 4, Lease: 5 * time.Second, Retired: true}}))
-	require.True(t, ack.GetRetired())
-	require.Equal(t, 5*time.Second, DecodeLease(ack))
-	require.EqualValues(t, 4, ack.GetNonce())
+	for _, adopted := range []*core.HeldAttempt{nil, {ID: "a", Epoch: 2, Token: 3}} {
+		grant := core.Grant{Confirmed: 3, Nonce: 4, Lease: 5 * time.Second, Retired: true, Epoch: 6, Adopted: adopted}
+		ack := carry(t, EncodeRegisterAck(&core.Effect{Session: 1, Binding: 2, Grant: &grant}))
+		require.EqualValues(t, 1, ack.GetSession())
+		require.EqualValues(t, 2, ack.GetBinding())
+		decoded, ok := DecodeRegisterAck(ack)
+		require.True(t, ok)
+		require.Empty(t, cmp.Diff(grant, decoded))
+	}
+	late := core.HeldAttempt{ID: "a", Epoch: 2, Token: 3}
+	require.Equal(t, late, DecodeLate(carry(t, EncodeLate(7, late))))
 	for _, nonsense := range []int64{0, -1, math.MinInt64, int64(time.Millisecond)} {
 		require.Equal(t, core.DefaultLease, DecodeLease(&wire.RegisterAck{LeaseNanos: nonsense}))
 	}
@@ -165,7 +172,7 @@ func FuzzBatch(f *testing.F) {
 		require.NoError(t, err)
 		c.Start(0)
 		c.Resolved(0, "peer")
-		c.RegisterAck(0, "peer", 1, 1, 0, 1, time.Second, false)
+		c.RegisterAck(0, "peer", 1, 1, core.Grant{Nonce: 1, Lease: time.Second})
 		c.Batch(0, "peer", 1, 1, jobs)
 		require.LessOrEqual(t, c.Status().Buffered, 10, "rule 78")
 	})

@@ -55,36 +55,41 @@ func jobs(first, last uint64) []*core.Delivery {
 func FuzzRegisterAck(f *testing.F) {
 	for _, confirmed := range []uint64{0, 41, math.MaxInt64, math.MaxUint64 - fuzzedWindow, math.MaxUint64} {
 		seed(f, &wire.RegisterAck{Session: 1, Binding: 2, Confirmed: confirmed, Nonce: 1, LeaseNanos: int64(time.Second), Retired: true})
+		seed(f, &wire.RegisterAck{Session: 1, Binding: 2, Confirmed: confirmed, Nonce: 1, Epoch: 3, Adopted: &wire.Held{MessageId: "a", Epoch: 2, Token: 7}})
 	}
 	f.Fuzz(func(t *testing.T, data []byte) {
 		m := new(wire.RegisterAck)
 		if proto.Unmarshal(data, m) != nil {
 			return
 		}
-		confirmed, ok := DecodeConfirmed(m)
+		grant, ok := DecodeRegisterAck(m)
 		if !ok {
 			return
 		}
-		lease := DecodeLease(m)
-		require.GreaterOrEqual(t, lease, MinLease)
+		require.GreaterOrEqual(t, grant.Lease, MinLease)
 		c := fuzzedConsumer(t)
 		c.Take()
-		c.RegisterAck(0, "peer", m.GetSession(), m.GetBinding(), confirmed, m.GetNonce(), lease, m.GetRetired())
+		c.RegisterAck(0, "peer", m.GetSession(), m.GetBinding(), grant)
 		if m.GetSession() == 0 || m.GetBinding() == 0 || m.GetNonce() != 1 {
 			require.Empty(t, c.Take(), "rule 75")
 			return
 		}
 		messages := sent(c)
 		require.Len(t, messages, 1)
-		require.Equal(t, confirmed+fuzzedWindow, messages[0].RequestedUpTo)
+		first := grant.Confirmed
+		if grant.Adopted != nil { // that this worker does not have: it gives it back (B15)
+			first++
+			require.Equal(t, []core.Exception{{Sequence: first, Kind: core.Recalled}}, messages[0].Exceptions)
+		}
+		require.Equal(t, first+fuzzedWindow, messages[0].RequestedUpTo)
 		require.Positive(t, c.Interval())
-		c.Batch(0, "peer", m.GetSession(), m.GetBinding(), jobs(confirmed+2, confirmed+fuzzedWindow))
+		c.Batch(0, "peer", m.GetSession(), m.GetBinding(), jobs(first+2, first+fuzzedWindow))
 		require.Equal(t, fuzzedWindow-1, c.Status().Buffered, "the first is missing, the rest waits")
 		messages = sent(c)
 		c.Tick(2 * time.Second)
 		messages = append(messages, sent(c)...)
 		require.NotEmpty(t, messages)
-		require.Equal(t, []core.Range{{First: confirmed + 2, Last: confirmed + fuzzedWindow}}, messages[len(messages)-1].Received)
+		require.Equal(t, []core.Range{{First: first + 2, Last: first + fuzzedWindow}}, messages[len(messages)-1].Received)
 	})
 }
 
@@ -100,7 +105,7 @@ func FuzzControlAck(f *testing.F) {
 			return
 		}
 		c := fuzzedConsumer(t)
-		c.RegisterAck(0, "peer", 1, 2, 0, 1, time.Second, false)
+		c.RegisterAck(0, "peer", 1, 2, core.Grant{Nonce: 1, Lease: time.Second})
 		c.Batch(0, "peer", 1, 2, jobs(1, 1))
 		c.Take()
 		c.Rejected(0, "actor", 1, 2, 1, "a", "no")
@@ -134,7 +139,7 @@ func FuzzRecall(f *testing.F) {
 			return
 		}
 		c := fuzzedConsumer(t)
-		c.RegisterAck(0, "peer", 1, 2, 0, 1, time.Second, false)
+		c.RegisterAck(0, "peer", 1, 2, core.Grant{Nonce: 1, Lease: time.Second})
 		c.Batch(0, "peer", 1, 2, jobs(1, 3))
 		c.Take()
 		before := c.Status()
@@ -175,8 +180,8 @@ func FuzzLate(f *testing.F) {
 		require.Equal(t, 1, p.Snapshot(0).InFlight)
 		p.Terminated(0, "peer")
 		require.Equal(t, 1, p.Snapshot(0).Waiting)
-		p.Late(0, "peer", m.GetSession(), m.GetMessageId(), m.GetToken())
-		p.Late(0, "peer", m.GetSession(), m.GetMessageId(), m.GetToken())
+		p.Late(0, "peer", m.GetSession(), DecodeLate(m))
+		p.Late(0, "peer", m.GetSession(), DecodeLate(m))
 		want := uint64(0)
 		if m.GetSession() == 1 && m.GetMessageId() == "job" && m.GetToken() == 1 {
 			want = 1

@@ -197,7 +197,7 @@ func (w *arrivalWorld) settleProducer() {
 				w.p.Verified(w.now, e.Peer, *e.Registration, true, uint64(w.order))
 			case RegisterAck:
 				w.toWorker(e.Peer, func(c *Consumer) {
-					c.RegisterAck(w.now, controllerPeer, e.Session, e.Binding, e.Confirmed, e.Nonce, e.Lease, e.Retired)
+					c.RegisterAck(w.now, controllerPeer, e.Session, e.Binding, *e.Grant)
 				})
 			case ControlAck:
 				w.toWorker(e.Peer, func(c *Consumer) { c.ControlAck(w.now, controllerPeer, e.Session, e.Binding, e.Control) })

@@ -21,8 +21,11 @@ const maxHistory = 32
 
 // line is where a job waits.
 func (p *Producer) line(j *Job) *pool {
-	if j.solo {
+	switch {
+	case j.solo:
 		return &p.solos
+	case j.loaded && p.settles():
+		return &p.loaded
 	}
 	return &p.waiting
 }
@@ -30,11 +33,16 @@ func (p *Producer) line(j *Job) *pool {
 // enqueue puts a job behind all others, putBack before them (rule 47).
 func (p *Producer) enqueue(j *Job) {
 	j.state = jobWaiting
-	p.line(j).pushBack(j)
+	l := p.line(j)
+	p.leave(l, j)
+	l.pushBack(j)
 }
 
 func (p *Producer) putBack(j *Job) {
 	j.state = jobWaiting
+	if p.paged(j) { // a job that was adopted
+		p.want(j)
+	}
 	p.line(j).pushFront(j)
 }
 
@@ -64,11 +72,13 @@ func (p *Producer) judge(now time.Duration, b *binding, why Reason) {
 		case !died:
 			if ran {
 				j.befallen().interruptions++
+				p.unsaved(j)
 			}
 		case !alone, !ran: // it may have run, for less than the worker takes to say so
 			t := j.befallen()
 			t.deaths++
 			j.solo = j.solo || t.deaths >= deathsBeforeSolo
+			p.unsaved(j)
 		default:
 			p.charge(now, j, b.reg.Identity, string(why)+" while it ran")
 			t := j.befallen()
@@ -107,6 +117,7 @@ func (p *Producer) charge(now time.Duration, j *Job, worker, reason string) {
 	t := j.befallen()
 	t.failures = keepLast(append(t.failures, Failure{Attempt: j.Attempt, Worker: worker, At: now, Reason: reason}))
 	j.Attempt++
+	p.unsaved(j)
 }
 
 // charged is how many attempts were charged.
@@ -132,6 +143,12 @@ func (p *Producer) retry(now time.Duration, j *Job) {
 		return
 	}
 	j.befallen().due = now + p.backoff(j.charged())
+	p.delay(j)
+	p.unsaved(j)
+}
+
+// delay lets a job wait until it is due.
+func (p *Producer) delay(j *Job) {
 	j.state = jobDelayed
 	heap.Push(&p.delayed, j)
 }
@@ -143,6 +160,10 @@ func (p *Producer) backoff(failures int) time.Duration {
 func (p *Producer) bury(j *Job) {
 	j.state = jobDead
 	p.dead.pushBack(j)
+	p.unsaved(j)
+	if p.cfg.Pages {
+		p.buried = append(p.buried, j)
+	}
 	p.emit(Effect{Kind: DeadLettered, Session: p.session, Job: j})
 }
 
@@ -154,6 +175,7 @@ func (p *Producer) Redrive(now time.Duration, id string) bool {
 		return false
 	}
 	p.dead.remove(j)
+	p.unsaved(j)
 	j.Attempt, j.solo = 1, false
 	t := j.befallen()
 	t.failures, t.deaths = nil, 0
@@ -162,15 +184,22 @@ func (p *Producer) Redrive(now time.Duration, id string) bool {
 	return true
 }
 
-// Drop forgets a dead letter. It tells whether there was such a one.
-func (p *Producer) Drop(id string) bool {
+// Drop forgets a dead letter. It tells whether there was such a one. A queue
+// that keeps what befalls jobs has to know first that it was given up, and not
+// done.
+func (p *Producer) Drop(now time.Duration, id string) bool {
 	j := p.jobs[id]
 	if p.stopped || j == nil || j.state != jobDead {
 		return false
 	}
 	p.dead.remove(j)
 	j.dropped = true
-	p.complete(j)
+	if p.cfg.Keeps {
+		j.state = jobDropping
+		p.unsaved(j)
+	} else {
+		p.complete(now, j)
+	}
 	p.pumpLane()
 	return true
 }
@@ -187,7 +216,10 @@ func (p *Producer) DeadLetters(limit int) []*Job {
 // dispatchSolos gives each suspect to a worker that holds nothing, and lets as
 // many workers run empty as there are suspects without one.
 func (p *Producer) dispatchSolos(now time.Duration) {
-	for p.solos.length > 0 {
+	if p.settles() {
+		return
+	}
+	for p.solos.length > 0 && !p.paged(p.solos.head) {
 		slot, ok := p.vacant.next(p.turn)
 		if !ok {
 			break

@@ -32,11 +32,12 @@ type binding struct {
 	stacked      bool
 	above, below *binding // in the stack of vacant ones
 
-	started   uint64 // highest sequence known to have been given to the worker
-	reserved  bool   // takes nothing until it is empty, for a suspect
-	alone     bool   // runs a suspect, and takes nothing besides
-	retired   bool   // is given nothing until it is released (B13)
-	suspended bool   // a send failed and the worker has not answered since
+	started   uint64       // highest sequence known to have been given to the worker
+	reserved  bool         // takes nothing until it is empty, for a suspect
+	alone     bool         // runs a suspect, and takes nothing besides
+	adopted   *HeldAttempt // went on as the first sequence (B15)
+	retired   bool         // is given nothing until it is released (B13)
+	suspended bool         // a send failed and the worker has not answered since
 	draining  bool
 	doubted   bool // there was news of its end, and it has not spoken since
 	probing   bool

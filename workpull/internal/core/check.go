@@ -32,7 +32,7 @@ func (p *Producer) Check() error {
 		return fmt.Errorf("%d workers are emptied, counted %d", p.reserved, reserved)
 	case len(p.bindings) != len(p.byPeer) || len(p.bindings) != len(p.byIdentity):
 		return fmt.Errorf("%d bindings, %d peers, %d identities", len(p.bindings), len(p.byPeer), len(p.byIdentity))
-	case !p.stopped && p.waiting.length > 0 && !p.eligible.empty(): // rules 42, 51
+	case !p.stopped && p.waiting.length > 0 && !p.eligible.empty() && !p.paged(p.waiting.head): // rules 42, 51
 		return fmt.Errorf("%d jobs wait and there is demand for %d", p.waiting.length, demand)
 	}
 	return p.checkCredits()
@@ -61,13 +61,26 @@ func (p *Producer) checkJobs() error {
 		list         *pool
 		state        jobState
 		otherLengths int
-	}{{"waiting", &p.waiting, jobWaiting, p.solos.length}, {"alone", &p.solos, jobWaiting, p.waiting.length}, {"dead", &p.dead, jobDead, 0}}
+	}{
+		{"waiting", &p.waiting, jobWaiting, p.solos.length + p.loaded.length}, {"loaded", &p.loaded, jobWaiting, p.waiting.length + p.solos.length},
+		{"alone", &p.solos, jobWaiting, p.waiting.length + p.loaded.length}, {"dead", &p.dead, jobDead, 0},
+	}
 	for _, l := range lists {
-		n := 0
+		n, covered, beyond := 0, 0, false
 		for j := l.list.head; j != nil; j = j.next {
+			beyond = beyond || j == l.list.rest
+			if j.covered {
+				covered++
+			}
+			if j.covered == beyond || j.covered && p.paged(j) && !j.fetching && j.state == jobWaiting { // B11
+				return fmt.Errorf("%s: %s is covered: %v, at or beyond the first that is not: %v, its payload is asked for: %v", l.name, j.ID, j.covered, beyond, j.fetching)
+			}
 			if n++; j.state != l.state || p.jobs[j.ID] != j || n > l.list.length {
 				return fmt.Errorf("%s: %s is among the %d, in state %d", l.name, j.ID, l.list.length, j.state)
 			}
+		}
+		if covered != l.list.covered {
+			return fmt.Errorf("%s: %d jobs are covered, counted %d", l.name, l.list.covered, covered)
 		}
 		if n != l.list.length || n+l.otherLengths != count[l.state] {
 			return fmt.Errorf("%s: %d jobs, counted %d, %d are in that state", l.name, l.list.length, n, count[l.state])

@@ -68,6 +68,11 @@ type Consumer struct {
 	lastAsk    time.Duration
 	asked      bool
 
+	epoch    uint64                // the highest of a producer, and when it was heard
+	epochAt  time.Duration         //
+	outcomes [lastOutcomes]outcome // of the last attempts (B15)
+	noted    int
+
 	retiredBy uint64 // session that said last that this worker is retired (B13)
 	draining  bool
 	drainSent uint64 // control number of the last Drain
@@ -80,6 +85,7 @@ type Consumer struct {
 type running struct {
 	session, binding uint64
 	delivery         *Delivery
+	sequence         uint64 // in the present binding
 	stale            bool
 	announced        uint64 // control number that announced it, until that is acknowledged: the worker does not have it yet
 }
@@ -149,15 +155,15 @@ func (c *Consumer) Resolved(_ time.Duration, producer Peer) {
 	c.spoke = true
 	c.emit(Effect{Kind: SendRegister, Peer: producer, Registration: &Registration{
 		Producer: c.cfg.Producer, Endpoint: c.cfg.Endpoint, Identity: c.cfg.Identity,
-		Incarnation: c.cfg.Incarnation, Host: c.cfg.Host, Nonce: c.nonce, Draining: c.draining, RetiredBy: c.retiredBy,
+		Incarnation: c.cfg.Incarnation, Host: c.cfg.Host, Nonce: c.nonce, Draining: c.draining, RetiredBy: c.retiredBy, Held: c.held(),
 	}})
 }
 
 // RegisterAck is the producer's answer, taken only from where the producer was
 // resolved and only for the latest registration (rule 75). A new session or
 // binding begins afresh; the same one goes on where it was (rule 76).
-func (c *Consumer) RegisterAck(now time.Duration, from Peer, session, binding, confirmed, nonce uint64, lease time.Duration, retired bool) {
-	if from != c.producer || nonce != c.nonce || session == 0 || binding == 0 {
+func (c *Consumer) RegisterAck(now time.Duration, from Peer, session, binding uint64, g Grant) {
+	if from != c.producer || g.Nonce != c.nonce || session == 0 || binding == 0 || c.older(now, g.Epoch) {
 		return
 	}
 	if session != c.session || binding != c.binding {
@@ -166,12 +172,16 @@ func (c *Consumer) RegisterAck(now time.Duration, from Peer, session, binding, c
 		}
 		c.forget()
 		c.session, c.binding = session, binding
-		c.confirmed, c.reported, c.requested, c.highest, c.topUpAt = confirmed, confirmed, confirmed, confirmed, confirmed
+		c.confirmed, c.reported, c.requested, c.highest, c.topUpAt = g.Confirmed, g.Confirmed, g.Confirmed, g.Confirmed, g.Confirmed
+		if g.Adopted != nil {
+			c.goOn(g.Adopted)
+		}
 	}
 	c.answered = true
+	c.epoch, c.epochAt = g.Epoch, now
 	c.hear()
-	c.lease, c.retiredBy = lease, 0
-	if retired {
+	c.lease, c.retiredBy = g.Lease, 0
+	if g.Retired {
 		c.retiredBy = session
 	}
 	if c.draining {
@@ -284,7 +294,7 @@ func (c *Consumer) deliver() {
 	if d == nil {
 		return
 	}
-	c.running = &running{session: c.session, binding: c.binding, delivery: d}
+	c.running = &running{session: c.session, binding: c.binding, delivery: d, sequence: d.Sequence}
 	if d.Announce {
 		c.announce()
 		return
@@ -368,10 +378,11 @@ func (c *Consumer) finish(now time.Duration, from Peer, session, binding, sequen
 		return
 	}
 	c.running = nil
+	c.note(r.delivery, rejected)
 	if !r.stale {
-		c.advance(sequence)
+		c.advance(r.sequence)
 		if rejected != nil {
-			c.exceptions = append(c.exceptions, exception{Exception: Exception{Sequence: sequence, Kind: Rejected, Reason: *rejected}})
+			c.exceptions = append(c.exceptions, exception{Exception: Exception{Sequence: r.sequence, Kind: Rejected, Reason: *rejected}})
 		}
 	} else if rejected == nil && c.producer != "" { // B6
 		c.emit(Effect{Kind: SendLate, Peer: c.producer, Session: r.session, Delivery: r.delivery})

@@ -60,6 +60,10 @@ type Job struct {
 	accepting  bool     // its accept waits or is under way
 	dropped    bool     // given up: its confirmation is no news
 	solo       bool     // goes to a worker that holds nothing else
+	loaded     bool     // came from the queue when this session began
+	covered    bool     // in its pool
+	fetching   bool     // its payload is asked for
+	unsaved    bool     // its progress waits to be kept
 	binding    *binding // while dispatched
 	sequence   uint64   // while dispatched
 	token      uint64   // of the last attempt
@@ -125,6 +129,7 @@ const (
 	jobDispatched                 // at a worker
 	jobDelayed                    // waits for its backoff
 	jobDead                       // out of attempts
+	jobDropping                   // given up, the queue does not know yet
 	jobConfirming                 // done, the queue does not know yet
 	jobFinished                   // done, and resubmitted
 )
@@ -178,10 +183,15 @@ const (
 	ControlAck
 	// DeadLettered: tell that Job is out of attempts and was put aside.
 	DeadLettered
-	// Load: load the queue and call Loaded (Session, Operation.Number).
+	// Load: load the queue and call Loaded (Session, Operation.Number); with an
+	// Operation.Epoch, only if the queue is still in it (B16).
 	Load
 	// Commit: have the queue carry Operation out and call Committed.
 	Commit
+	// Fetch: have the queue give out payloads and call Fetched.
+	Fetch
+	// Save: have the queue keep the progress of jobs and call Committed.
+	Save
 	// Restarted: the controller began anew under Session; its timer is over.
 	Restarted
 	// Failed: publish a terminal failure (Stage, Err) and stop the controller.
@@ -239,6 +249,11 @@ type Grant struct {
 	Nonce     uint64
 	Lease     time.Duration
 	Retired   bool
+	// Epoch of the producer's queue, 0 without one (B6).
+	Epoch uint64
+	// Adopted is the attempt that goes on as the binding's first sequence, nil
+	// for none (B15).
+	Adopted *HeldAttempt
 }
 
 // Terminal is a failure that ends the controller.
@@ -266,6 +281,8 @@ type Registration struct {
 	RetiredBy uint64
 	// Host is the host:port of the worker's actor system; empty when local.
 	Host string
+	// Held is the attempt that the worker runs, if it runs any (B15).
+	Held *HeldAttempt
 }
 
 // ControlKind is the kind of a Control message.
@@ -337,9 +354,10 @@ type Delivery struct {
 	Sequence uint64
 	ID       string
 	// Attempt counts charged attempts, from 1; Token numbers every dispatch of
-	// a session (B6).
+	// a session, and Epoch the sessions of a queue, 0 without one (B6).
 	Attempt uint32
 	Token   uint64
+	Epoch   uint64
 	Payload Payload
 	// Skip tells that there is nothing under this sequence (any more).
 	Skip bool

@@ -96,24 +96,27 @@ func (p *Producer) confirm(now time.Duration, b *binding, upTo uint64) {
 		}
 		b.held--
 		j.binding = nil
-		p.complete(j)
+		p.complete(now, j)
 	}
 }
 
 // complete takes a worker's confirmation of a job; a queue has to know first
 // (rule 38, B10).
-func (p *Producer) complete(j *Job) {
+func (p *Producer) complete(now time.Duration, j *Job) {
 	if p.lane.durable {
 		j.state = jobConfirming
-		p.lane.confirms = append(p.lane.confirms, j)
+		if !j.fetching { // else it is confirmed once it is not
+			p.lane.confirms = append(p.lane.confirms, j)
+		}
 		return
 	}
-	p.done(j)
+	p.done(now, j)
 }
 
 // done forgets a job.
-func (p *Producer) done(j *Job) {
+func (p *Producer) done(now time.Duration, j *Job) {
 	delete(p.jobs, j.ID)
+	p.remember(now, j)
 	if j.dropped {
 		return
 	}

@@ -89,7 +89,7 @@ func (h *handshakes) each(f func(*handshake)) {
 // Jobs that wait for their backoff use up store-ahead: they take memory too.
 func (p *Producer) openCredits() {
 	ahead := max(0, p.cfg.StoreAhead-len(p.delayed))
-	for p.handshakes.open < p.cfg.Credits && p.waiting.length+p.solos.length+p.handshakes.open < p.demand+ahead {
+	for p.handshakes.open < p.cfg.Credits && p.waiting.length+p.loaded.length+p.solos.length+p.handshakes.open < p.demand+ahead {
 		p.retell(p.handshakes.grant())
 	}
 }
@@ -127,6 +127,9 @@ func (p *Producer) Produced(now time.Duration, from Peer, session, token uint64,
 	}
 	h.id = id
 	job, known := p.jobs[id]
+	if !known {
+		job, known = p.recollect(now, id)
+	}
 	if !known && p.lane.durable {
 		h.state, h.payload = storing, payload
 		p.lane.stores = append(p.lane.stores, token)
@@ -172,6 +175,7 @@ func (p *Producer) StoredAck(now time.Duration, from Peer, session, token uint64
 		job := h.job
 		p.handshakes.complete(h)
 		p.admit(job)
+		p.repeat(job)
 	}
 	p.pump(now)
 }

@@ -48,8 +48,8 @@ type Progress struct {
 	Failures                       []Failure
 	// Due is when its backoff is over, on the controller's clock.
 	Due time.Duration
-	// Dead is out of attempts, Dropped was given up then.
-	Dead, Dropped bool
+	// Delayed waits for that, Dead is out of attempts, Dropped was given up then.
+	Delayed, Dead, Dropped bool
 }
 
 // QueueState is what a queue holds when it is loaded.
@@ -109,8 +109,17 @@ type QueueOperation struct {
 	// Stores carry the proposed sequence, the cursor and one, if the queue
 	// takes no batches; otherwise the queue gives the sequences (rule 68).
 	Stores []StoredJob
-	// Accepts and Confirms are MessageIDs.
-	Accepts, Confirms []string
+	// Accepts and Confirms are MessageIDs, and so are Fetches, those whose
+	// payloads are wanted.
+	Accepts, Confirms, Fetches []string
+	// Saves are what befell jobs.
+	Saves []SavedProgress
+}
+
+// SavedProgress is what a queue shall keep of a job.
+type SavedProgress struct {
+	ID string
+	*Progress
 }
 
 // stage is where a failure of the operation belongs.
@@ -133,6 +142,8 @@ type StoreOutcome struct {
 	Payload Payload
 	// Already tells that the MessageID was stored before (rule 69).
 	Already bool
+	// Dropped tells that it was given up, and not done.
+	Dropped bool
 }
 
 // lane is the producer controller's side of its queue.
@@ -145,7 +156,10 @@ type lane struct {
 	stores   []uint64 // tokens of handshakes that wait to be stored
 	accepts  []acceptance
 	confirms []*Job
-	under    commit // what is under way
+	saves    []*Job // whose progress the queue shall keep
+	// committed tells that the last operation was no save.
+	committed bool
+	under     commit // what is under way
 
 	// dropped are MessageIDs of dead letters that were given up: the queue has
 	// them as confirmed, and a resubmission must not be told that it was done.
@@ -158,6 +172,7 @@ type commit struct {
 	stores    []uint64
 	accepts   []acceptance
 	confirms  []*Job
+	saves     []*Job
 }
 
 // acceptance is a job to be accepted, and the handshake that waits for it.
@@ -166,11 +181,16 @@ type acceptance struct {
 	token uint64
 }
 
-// load asks for the queue's state, under a fresh epoch.
-func (p *Producer) load() {
+// load asks for the queue's state, under a fresh epoch. A controller that begins
+// anew takes the queue from nobody: only what is still in its own epoch (B16).
+func (p *Producer) load(own uint64) {
 	p.lane.loading = true
 	p.lane.last++
-	p.emit(Effect{Kind: Load, Session: p.session, Operation: &QueueOperation{Number: p.lane.last}})
+	o := &QueueOperation{Number: p.lane.last}
+	if p.cfg.Reloads {
+		o.Epoch = own
+	}
+	p.emit(Effect{Kind: Load, Session: p.session, Operation: o})
 }
 
 // Loaded answers Load. The pool is the loaded jobs in store order and the
@@ -189,20 +209,29 @@ func (p *Producer) Loaded(now time.Duration, session, number uint64, state Queue
 		return
 	}
 	p.lane.loading = false
-	p.adopt(&queue.State, queue.Epoch)
+	p.takeOver(now, &queue.State, queue.Epoch)
 	p.pump(now)
 }
 
-// adopt takes over what a queue holds. Jobs that are stored and not accepted
+// takeOver takes over what a queue holds. Jobs that are stored and not accepted
 // run too: only a StoredAck accepts them, so that a resubmission still finds
 // its first write (B1).
-func (p *Producer) adopt(state *QueueState, epoch uint64) {
+func (p *Producer) takeOver(now time.Duration, state *QueueState, epoch uint64) {
 	p.lane.epoch, p.cursor = epoch, state.Cursor
+	if p.cfg.Settle > 0 && len(state.Jobs) > 0 {
+		p.settled = now + p.cfg.Settle
+	}
+	p.jobs = make(map[string]*Job, len(state.Jobs))
 	for i := range state.Jobs {
 		s := &state.Jobs[i]
-		j := &Job{ID: s.ID, StoreSequence: s.Sequence, Attempt: 1, Payload: s.Payload, accepted: s.Accepted}
+		j := &Job{ID: s.ID, StoreSequence: s.Sequence, Attempt: 1, Payload: s.Payload, accepted: s.Accepted, loaded: true}
 		p.jobs[j.ID] = j
-		p.enqueue(j)
+		if !s.Paged {
+			p.weigh(&j.Payload)
+		}
+		if s.Progress == nil || !p.resume(now, j, s.Progress) {
+			p.enqueue(j)
+		}
 	}
 }
 
@@ -212,6 +241,17 @@ func (p *Producer) pumpLane() {
 	if !l.durable || l.loading || l.under.operation != nil || p.stopped {
 		return
 	}
+	waits := len(l.stores)+len(l.accepts)+len(l.confirms) > 0
+	if len(l.saves) > 0 && (l.committed || !waits) { // in turn
+		l.committed = false
+		if p.save() {
+			return
+		}
+	}
+	if !waits {
+		return
+	}
+	l.committed = true
 	n := 1
 	if p.cfg.Batches {
 		n = maxBatch
@@ -223,9 +263,6 @@ func (p *Producer) pumpLane() {
 	}
 	if p.cfg.Batches || len(c.stores)+len(c.accepts) == 0 { // rule 58
 		c.confirms, l.confirms = split(l.confirms, n)
-	}
-	if len(c.stores)+len(c.accepts)+len(c.confirms) == 0 {
-		return
 	}
 	if uint64(len(c.stores)) > math.MaxUint64-p.cursor { // rule 19
 		p.fail(StageProtocol, ErrExhausted)
@@ -289,7 +326,10 @@ func (p *Producer) Committed(now time.Duration, session, number uint64, outcomes
 		p.acceptedJob(a)
 	}
 	for _, j := range c.confirms {
-		p.confirmedJob(j)
+		p.confirmedJob(now, j)
+	}
+	for _, j := range c.saves {
+		p.saved(now, j)
 	}
 	p.pump(now)
 }
@@ -307,6 +347,7 @@ func (p *Producer) stored(h *handshake, s *StoreOutcome) {
 		if s.Already { // and not held: it is done, whether or not it was accepted, and runs no more (rule 16, B1)
 			job.state = jobFinished
 			_, job.dropped = p.lane.dropped[h.id]
+			job.dropped = job.dropped || s.Dropped
 		} else {
 			p.jobs[h.id] = job
 		}
@@ -322,6 +363,7 @@ func (p *Producer) accept(h *handshake) {
 	job := h.job
 	if job.accepted || job.accepting { // a resubmission
 		p.handshakes.complete(h)
+		p.repeat(job)
 		return
 	}
 	job.accepting = true
@@ -342,6 +384,11 @@ func (p *Producer) acceptedJob(a acceptance) {
 		p.handshakes.complete(h)
 	}
 	p.admit(j)
+	p.repeat(j)
+}
+
+// repeat tells of a job that was done before it was submitted again (B9).
+func (p *Producer) repeat(j *Job) {
 	if j.state == jobFinished && !j.dropped {
 		p.tellConfirmed(j)
 	}
@@ -356,11 +403,11 @@ func (p *Producer) admit(j *Job) {
 }
 
 // confirmedJob is confirmed durably: only now it is done (B10).
-func (p *Producer) confirmedJob(j *Job) {
-	if j.dropped {
+func (p *Producer) confirmedJob(now time.Duration, j *Job) {
+	if j.dropped && !p.cfg.Keeps {
 		p.lane.dropped[j.ID] = struct{}{}
 	}
-	p.done(j)
+	p.done(now, j)
 }
 
 // reset begins anew within this controller: every binding ends, and the queue

@@ -36,7 +36,7 @@ func (p *Producer) lateControl(now time.Duration, from Peer, m *Control) {
 		case h.sequence > m.Confirmed:
 			kept = append(kept, h)
 		default:
-			p.Late(now, from, m.Session, h.id, h.token)
+			p.Late(now, from, m.Session, HeldAttempt{ID: h.id, Token: h.token})
 		}
 	}
 	e.held = kept
@@ -54,10 +54,14 @@ func (p *Producer) forgetEnded(now time.Duration) {
 // Late is the confirmation of an attempt whose binding has ended: the first
 // confirmation wins, whatever has become of the job since (B6). Only the
 // controller that had the attempt can confirm it, and not if its binding ended
-// for a violation (rule 49).
-func (p *Producer) Late(now time.Duration, from Peer, session uint64, id string, token uint64) {
-	j := p.jobs[id]
-	if p.stopped || session != p.session || j == nil || j.state == jobConfirming || !slices.Contains(j.record().past, attempt{token: token, peer: from}) {
+// for a violation (rule 49). An attempt of an earlier
+// controller of the same queue counts as well (B15).
+func (p *Producer) Late(now time.Duration, from Peer, session uint64, h HeldAttempt) {
+	j := p.jobs[h.ID]
+	if p.stopped || j == nil || j.state == jobConfirming || j.state == jobStored || j.state == jobDropping {
+		return
+	}
+	if !p.outdated(from, h.Epoch) && (session != p.session || !slices.Contains(j.record().past, attempt{token: h.Token, peer: from})) {
 		return
 	}
 	switch j.state {
@@ -73,6 +77,6 @@ func (p *Producer) Late(now time.Duration, from Peer, session uint64, id string,
 		p.index(b)
 		p.emit(Effect{Kind: Recall, Peer: b.peer, Link: &b.link, Session: p.session, Binding: b.id, Sequence: j.sequence})
 	}
-	p.complete(j)
+	p.complete(now, j)
 	p.pump(now)
 }

@@ -5,6 +5,11 @@ package core
 type pool struct {
 	head, tail *Job
 	length     int
+	// covered counts jobs whose payload is there, or asked for; rest is the
+	// first of those whose payload is not, and every job before it is covered
+	// (B11).
+	covered int
+	rest    *Job
 }
 
 func (l *pool) pushBack(j *Job) {
@@ -16,10 +21,30 @@ func (l *pool) pushBack(j *Job) {
 	}
 	l.tail = j
 	l.length++
+	switch {
+	case l.rest != nil:
+	case j.Payload.TypeURL != "":
+		j.covered = true
+		l.covered++
+	default:
+		l.rest = j
+	}
 }
 
-// pushFront puts a returned job before all others (rule 47).
+// cover counts the first job that is not covered as covered, and returns it.
+func (l *pool) cover() *Job {
+	j := l.rest
+	j.covered = true
+	l.covered++
+	l.rest = j.next
+	return j
+}
+
+// pushFront puts a returned job before all others (rule 47). Its payload is
+// there, or was asked for.
 func (l *pool) pushFront(j *Job) {
+	j.covered = true
+	l.covered++
 	j.prev, j.next = nil, l.head
 	if l.head == nil {
 		l.tail = j
@@ -46,6 +71,13 @@ func (l *pool) remove(j *Job) {
 		l.tail = j.prev
 	} else {
 		j.next.prev = j.prev
+	}
+	if l.rest == j {
+		l.rest = j.next
+	}
+	if j.covered {
+		j.covered = false
+		l.covered--
 	}
 	j.prev, j.next = nil, nil
 	l.length--

@@ -27,6 +27,17 @@ type ProducerConfig struct {
 	// asks to store, accept and confirm (rules 55-63). Batches tells that it
 	// takes many of these in one commit, and gives the sequences (B8).
 	Durable, Batches bool
+	// Pages, Keeps, Remembers and Reloads tell that the queue gives out
+	// payloads (B11), keeps what befalls jobs (B3), remembers what is done (B9)
+	// and can be loaded again on a condition (B16).
+	Pages, Keeps, Remembers, Reloads bool
+	// Window is how long a MessageID that is done stays known, 0 for no longer
+	// than the queue wants (B9).
+	Window time.Duration
+	// Settle is for how long jobs that were loaded are held back, so that
+	// workers which run them can say so (B15); 0 is not at all, and nothing is
+	// adopted then.
+	Settle time.Duration
 	// Confirmations asks for DeliveryConfirmed (rule 52).
 	Confirmations bool
 	// Packed gives a job to the worker that was used last among those that
@@ -64,6 +75,11 @@ type Producer struct {
 
 	jobs    map[string]*Job // every job held, by MessageID
 	waiting pool
+	loaded  pool // those that a load brought, until settled (B15)
+	settled time.Duration
+	memory  memory
+	paging  paging
+	buried  []*Job // since the last tick
 	solos   pool // suspects: each goes to a worker that holds nothing else (B3)
 	delayed delayed
 	dead    pool
@@ -89,7 +105,7 @@ type Producer struct {
 	lastTick time.Duration
 	paused   time.Duration // time for which ticks came late: leases stood still
 
-	accepted, confirmed, requeued, rejected, recalled uint64
+	accepted, confirmed, requeued, rejected, recalled, adopted uint64
 }
 
 // successor is a verified registration that waits for a probe of the binding
@@ -120,6 +136,10 @@ func NewProducer(cfg ProducerConfig) (*Producer, error) {
 		return nil, fmt.Errorf("backoff: from %v to %v, wanted more than zero", cfg.FirstBackoff, cfg.LastBackoff)
 	case cfg.Batches && !cfg.Durable:
 		return nil, fmt.Errorf("batches: there is no queue that takes them")
+	case (cfg.Pages || cfg.Keeps || cfg.Remembers || cfg.Reloads || cfg.Settle != 0) && !cfg.Durable:
+		return nil, fmt.Errorf("a queue's abilities: there is no queue")
+	case cfg.Window < 0 || cfg.Settle < 0:
+		return nil, fmt.Errorf("deduplication window %v, settling time %v: wanted zero or more", cfg.Window, cfg.Settle)
 	case cfg.Lease < 0:
 		return nil, fmt.Errorf("lease: is %v, wanted more than zero", cfg.Lease)
 	}
@@ -145,6 +165,7 @@ func NewProducer(cfg ProducerConfig) (*Producer, error) {
 // gone, and timers of earlier incarnations are stale (rule 2). A queue that was
 // loaded already comes with it; otherwise one is loaded first (rules 55, 56).
 func (p *Producer) Start(now time.Duration, session uint64, queue *LoadedQueue) {
+	epoch := p.lane.epoch
 	*p = Producer{
 		cfg: p.cfg, out: p.out[:0], taken: p.taken,
 		session:    session,
@@ -158,20 +179,24 @@ func (p *Producer) Start(now time.Duration, session uint64, queue *LoadedQueue) 
 		ended:      map[uint64]*endedBinding{},
 		retired:    map[string]bool{},
 		lastTick:   now,
+		memory:     memory{jobs: map[string]*Job{}},
 	}
 	if p.cfg.Durable {
 		p.lane = lane{durable: true, dropped: map[string]struct{}{}}
 		if queue == nil {
-			p.load()
+			p.load(epoch)
 			return
 		}
-		p.adopt(&queue.State, queue.Epoch)
+		p.takeOver(now, &queue.State, queue.Epoch)
 	}
 	p.pump(now)
 }
 
 // Session of this incarnation.
 func (p *Producer) Session() uint64 { return p.session }
+
+// Epoch of the queue, 0 without one.
+func (p *Producer) Epoch() uint64 { return p.lane.epoch }
 
 // Generation is that of the timer; it rises with each Start (rule 18).
 func (p *Producer) Generation() uint64 { return p.generation }
@@ -208,6 +233,9 @@ func (p *Producer) Tick(now time.Duration, generation uint64) {
 	p.lastTick = now
 	p.handshakes.each(func(h *handshake) { p.retell(h) })
 	p.forgetEnded(now)
+	p.forgetDone(now)
+	p.settle(now)
+	p.leaveBuried()
 	for len(p.delayed) > 0 && p.delayed[0].trouble.due <= now {
 		p.enqueue(heap.Pop(&p.delayed).(*Job))
 	}
@@ -240,6 +268,7 @@ func (p *Producer) pump(now time.Duration) {
 		return
 	}
 	p.openCredits()
+	p.page()
 	p.pumpLane()
 	p.considerRecall(now)
 }
@@ -248,7 +277,7 @@ func (p *Producer) pump(now time.Duration) {
 // (rules 42-44).
 func (p *Producer) dispatch(now time.Duration) {
 	p.dispatchSolos(now)
-	for p.waiting.length > 0 {
+	for p.waiting.length > 0 && !p.paged(p.waiting.head) {
 		b := p.choose()
 		if b == nil {
 			return // rule 43
@@ -278,6 +307,13 @@ func (p *Producer) choose() *binding {
 
 // assign gives a job to a binding: recorded before it is sent (rule 44).
 func (p *Producer) assign(now time.Duration, b *binding, j *Job) {
+	p.place(now, b, j)
+	p.index(b)
+	p.send(b, j)
+}
+
+// place gives a job the next sequence of a binding.
+func (p *Producer) place(now time.Duration, b *binding, j *Job) {
 	b.dispatched++
 	p.tokens++
 	b.used = true
@@ -287,14 +323,12 @@ func (p *Producer) assign(now time.Duration, b *binding, j *Job) {
 	if b.held == 1 {
 		b.progressed = now
 	}
-	p.index(b)
-	p.send(b, j)
 }
 
 func (p *Producer) send(b *binding, j *Job) {
 	p.emit(Effect{
 		Kind: Dispatch, Peer: b.peer, Link: &b.link, Session: p.session, Binding: b.id, Sequence: j.sequence,
-		Delivery: &Delivery{Sequence: j.sequence, ID: j.ID, Attempt: j.Attempt, Token: j.token, Payload: j.Payload, Announce: j.solo},
+		Delivery: &Delivery{Sequence: j.sequence, ID: j.ID, Attempt: j.Attempt, Token: j.token, Epoch: p.lane.epoch, Payload: j.Payload, Announce: j.solo},
 	})
 }
 

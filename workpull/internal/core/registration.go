@@ -36,7 +36,7 @@ func (p *Producer) renew(now time.Duration, b *binding, r Registration) {
 func (p *Producer) acknowledge(b *binding) {
 	p.emit(Effect{
 		Kind: RegisterAck, Peer: b.peer, Link: &b.link, Session: p.session, Binding: b.id,
-		Grant: &Grant{Confirmed: b.confirmed, Nonce: b.reg.Nonce, Lease: p.cfg.Lease, Retired: b.retired},
+		Grant: &Grant{Confirmed: b.confirmed, Nonce: b.reg.Nonce, Lease: p.cfg.Lease, Retired: b.retired, Epoch: p.lane.epoch, Adopted: b.adopted},
 	})
 }
 
@@ -84,6 +84,7 @@ func (p *Producer) bind(now time.Duration, from Peer, r Registration, id uint64)
 	p.slots = append(p.slots, b)
 	p.bindings[id], p.byPeer[from], p.byIdentity[r.Identity] = b, b, b
 	p.emit(Effect{Kind: Bound, Peer: from, Link: &b.link, Binding: id, Registration: &b.reg})
+	p.takeUp(now, b)
 	p.acknowledge(b)
 }
 

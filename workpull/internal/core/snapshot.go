@@ -10,8 +10,8 @@ type Snapshot struct {
 	// wait for their backoff, Dead jobs are out of attempts.
 	Waiting, InFlight, Delayed, Dead int
 	// Totals of this incarnation, in jobs.
-	Accepted, Confirmed, Requeued, Rejected, Recalled uint64
-	Workers                                           []WorkerSnapshot
+	Accepted, Confirmed, Requeued, Rejected, Recalled, Adopted uint64
+	Workers                                                    []WorkerSnapshot
 }
 
 // WorkerSnapshot is one binding in a Snapshot.
@@ -36,8 +36,8 @@ type WorkerSnapshot struct {
 // Snapshot tells what waits, what is where, and what each worker holds.
 func (p *Producer) Snapshot(time.Duration) Snapshot {
 	s := Snapshot{
-		Session: p.session, Waiting: p.waiting.length + p.solos.length, Delayed: len(p.delayed), Dead: p.dead.length,
-		Accepted: p.accepted, Confirmed: p.confirmed, Requeued: p.requeued, Rejected: p.rejected, Recalled: p.recalled,
+		Session: p.session, Waiting: p.waiting.length + p.loaded.length + p.solos.length, Delayed: len(p.delayed), Dead: p.dead.length,
+		Accepted: p.accepted, Confirmed: p.confirmed, Requeued: p.requeued, Rejected: p.rejected, Recalled: p.recalled, Adopted: p.adopted,
 		Workers: make([]WorkerSnapshot, 0, len(p.bindings)),
 	}
 	for _, b := range p.slots {
@@ -109,7 +109,7 @@ func (p *Producer) Explain(id string) (JobState, bool) {
 		s.State, s.Due = StateDelayed, t.due
 	case jobDead:
 		s.State = StateDead
-	case jobConfirming:
+	case jobConfirming, jobDropping:
 		s.State = StateConfirming
 	case jobDispatched:
 		s.State = StateBuffered

@@ -117,7 +117,9 @@ func (s *producerScript) run(t *testing.T, d *datadriven.TestData) string {
 			RetryInterval: a.duration("retry", 500*time.Millisecond),
 			Credits:       int(a.num("credits", 0)), StoreAhead: int(a.num("store-ahead", 0)),
 			Packed: a.has("packed"), Lease: a.duration("lease", 0), Confirmations: a.has("confirmations"),
-			MaxAttempts: int(a.num("attempts", 0)), Durable: a.has("durable"), Batches: a.has("batches"), FirstBackoff: a.duration("first-backoff", 0), LastBackoff: a.duration("last-backoff", 0),
+			MaxAttempts: int(a.num("attempts", 0)), Durable: a.has("durable"), Batches: a.has("batches"),
+			Pages: a.has("pages"), Keeps: a.has("keeps"), Remembers: a.has("remembers"), Reloads: a.has("reloads"),
+			Window: a.duration("window", 0), Settle: a.duration("settle", 0), FirstBackoff: a.duration("first-backoff", 0), LastBackoff: a.duration("last-backoff", 0),
 		})
 		if err != nil {
 			return err.Error()
@@ -129,7 +131,13 @@ func (s *producerScript) run(t *testing.T, d *datadriven.TestData) string {
 	case "loaded":
 		s.p.Loaded(s.now, a.num("session", s.p.session), a.num("operation", s.p.lane.last), a.state(), a.num("epoch", 1), a.err())
 	case "committed":
-		s.p.Committed(s.now, a.num("session", s.p.session), a.num("operation", s.p.lane.last), a.outcomes(), a.err(), 777)
+		s.p.Committed(s.now, a.num("session", s.p.session), a.num("operation", s.under()), a.outcomes(), a.err(), 777)
+	case "fetched":
+		payloads := make([]Payload, a.num("payloads", uint64(len(s.p.paging.asked))))
+		for i := range payloads {
+			payloads[i] = Payload{TypeURL: "job", Value: []byte("x")}
+		}
+		s.p.Fetched(s.now, a.num("session", s.p.session), a.num("operation", s.p.paging.number), payloads, a.err(), 777)
 	case "exhaust":
 		s.p.cursor = ^uint64(0)
 	case "exhaust-worker":
@@ -141,6 +149,7 @@ func (s *producerScript) run(t *testing.T, d *datadriven.TestData) string {
 		w := s.worker(a)
 		w.reg.Nonce = a.num("nonce", w.reg.Nonce+1)
 		w.reg.Draining, w.reg.RetiredBy = a.has("draining"), a.num("retired-by", 0)
+		w.reg.Held = heldAttempt(a.str("held", ""))
 		s.p.Register(s.now, Peer(a.str("from", a.first())), w.reg)
 	case "verified":
 		w := s.worker(a)
@@ -150,6 +159,7 @@ func (s *producerScript) run(t *testing.T, d *datadriven.TestData) string {
 	case "bind":
 		w := s.worker(a)
 		w.reg.Nonce++
+		w.reg.Held = heldAttempt(a.str("held", ""))
 		s.next++
 		w.binding, w.control = s.next, 0
 		s.p.Register(s.now, Peer(a.first()), w.reg)
@@ -158,13 +168,13 @@ func (s *producerScript) run(t *testing.T, d *datadriven.TestData) string {
 	case "request", "ack", "farewell", "stop":
 		s.control(a)
 	case "produce":
-		s.p.Produced(s.now, Peer(a.str("from", string(self))), a.num("session", s.p.session), a.num("token", s.token), a.str("id", "job"), Payload{Value: []byte("x")})
+		s.p.Produced(s.now, Peer(a.str("from", string(self))), a.num("session", s.p.session), a.num("token", s.token), a.str("id", "job"), Payload{TypeURL: "job", Value: []byte("x")})
 	case "stored-ack":
 		s.p.StoredAck(s.now, Peer(a.str("from", string(self))), a.num("session", s.p.session), a.num("token", s.token))
 	case "submit":
 		for _, arg := range d.CmdArgs {
 			token := s.token
-			s.p.Produced(s.now, self, s.p.session, token, arg.Key, Payload{})
+			s.p.Produced(s.now, self, s.p.session, token, arg.Key, Payload{TypeURL: "job"})
 			s.note()
 			s.p.StoredAck(s.now, self, s.p.session, token)
 			s.note()
@@ -216,7 +226,7 @@ func (s *producerScript) run(t *testing.T, d *datadriven.TestData) string {
 			return "no such dead letter"
 		}
 	case "drop":
-		if !s.p.Drop(a.first()) {
+		if !s.p.Drop(s.now, a.first()) {
 			return "no such dead letter"
 		}
 	case "dead-letters":
@@ -232,7 +242,7 @@ func (s *producerScript) run(t *testing.T, d *datadriven.TestData) string {
 	case "recall-due":
 		s.p.RecallDue(s.now)
 	case "late":
-		s.p.Late(s.now, Peer(a.first()), a.num("session", s.p.session), a.str("id", ""), a.num("token", 0))
+		s.p.Late(s.now, Peer(a.first()), a.num("session", s.p.session), HeldAttempt{ID: a.str("id", ""), Epoch: a.num("epoch", 0), Token: a.num("token", 0)})
 	case "snapshot":
 		return s.snapshot()
 	default:
@@ -240,6 +250,33 @@ func (s *producerScript) run(t *testing.T, d *datadriven.TestData) string {
 	}
 	s.note()
 	return s.text(d)
+}
+
+// under is the number of the operation under way, or of the last.
+func (s *producerScript) under() uint64 {
+	if o := s.p.lane.under.operation; o != nil {
+		return o.Number
+	}
+	return s.p.lane.last
+}
+
+// heldAttempt reads one of the form id@epoch.token.
+func heldAttempt(s string) *HeldAttempt {
+	if s == "" {
+		return nil
+	}
+	h := &HeldAttempt{}
+	id, numbers, _ := strings.Cut(s, "@")
+	h.ID = id
+	_, _ = fmt.Sscanf(numbers, "%d.%d", &h.Epoch, &h.Token)
+	return h
+}
+
+func describeHeld(name string, h *HeldAttempt) string {
+	if h == nil {
+		return ""
+	}
+	return fmt.Sprintf(" %s=%s@%d.%d", name, h.ID, h.Epoch, h.Token)
 }
 
 func (s *producerScript) worker(a args) *worker {
@@ -336,7 +373,7 @@ func describe(e Effect) string {
 		if e.Retired {
 			s += " retired"
 		}
-		return s
+		return s + describeHeld("adopted", e.Adopted)
 	case Bound:
 		return fmt.Sprintf("Bound %s binding=%d", e.Peer, e.Binding)
 	case Unbound:
@@ -363,7 +400,28 @@ func describe(e Effect) string {
 	case Failed:
 		return fmt.Sprintf("Failed stage=%s: %v", e.Stage, e.Err)
 	case Load:
-		return fmt.Sprintf("Load operation=%d", e.Operation.Number)
+		s := fmt.Sprintf("Load operation=%d", e.Operation.Number)
+		if e.Operation.Epoch != 0 {
+			s += fmt.Sprintf(" if-epoch=%d", e.Operation.Epoch)
+		}
+		return s
+	case Fetch:
+		return fmt.Sprintf("Fetch operation=%d epoch=%d %s", e.Operation.Number, e.Operation.Epoch, strings.Join(e.Operation.Fetches, " "))
+	case Save:
+		s := fmt.Sprintf("Save operation=%d epoch=%d", e.Operation.Number, e.Operation.Epoch)
+		for _, k := range e.Operation.Saves {
+			s += fmt.Sprintf(" %s[attempt=%d", k.ID, k.Attempt)
+			for _, flag := range []struct {
+				name string
+				on   bool
+			}{{"delayed", k.Delayed}, {"dead", k.Dead}, {"dropped", k.Dropped}} {
+				if flag.on {
+					s += " " + flag.name
+				}
+			}
+			s += "]"
+		}
+		return s
 	case Commit:
 		return describeOperation(e.Operation)
 	case Restarted:
@@ -378,7 +436,7 @@ func describe(e Effect) string {
 		if by := e.Registration.RetiredBy; by != 0 {
 			s += fmt.Sprintf(" retired-by=%d", by)
 		}
-		return s
+		return s + describeHeld("held", e.Registration.Held)
 	case SendControl:
 		return describeControl(e.Message)
 	case Deliver:
@@ -460,7 +518,11 @@ func (s *consumerScript) run(t *testing.T, d *datadriven.TestData) string {
 		s.c.Resolved(s.now, producer)
 	case "register-ack":
 		s.session, s.binding = a.num("session", session1), a.num("binding", 11)
-		s.c.RegisterAck(s.now, producer, s.session, s.binding, a.num("confirmed", 0), a.num("nonce", s.c.nonce), a.duration("lease", DefaultLease), a.has("retired"))
+		g := Grant{
+			Confirmed: a.num("confirmed", 0), Nonce: a.num("nonce", s.c.nonce), Lease: a.duration("lease", DefaultLease), Retired: a.has("retired"),
+			Epoch: a.num("epoch", 0), Adopted: heldAttempt(a.str("adopted", "")),
+		}
+		s.c.RegisterAck(s.now, producer, s.session, s.binding, g)
 	case "batch":
 		var jobs []*Delivery
 		for _, arg := range d.CmdArgs {
@@ -469,7 +531,7 @@ func (s *consumerScript) run(t *testing.T, d *datadriven.TestData) string {
 				continue
 			}
 			n, _ := strconv.ParseUint(seq, 10, 64)
-			jobs = append(jobs, &Delivery{Sequence: n, ID: id, Attempt: 1, Token: n, Skip: id == "skip", Announce: a.has("announce")})
+			jobs = append(jobs, &Delivery{Sequence: n, ID: id, Attempt: 1, Token: n, Epoch: a.num("epoch", 0), Skip: id == "skip", Announce: a.has("announce")})
 		}
 		s.c.Batch(s.now, producer, a.num("session", s.session), a.num("binding", s.binding), jobs)
 	case "confirm", "reject":

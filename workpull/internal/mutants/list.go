@@ -95,7 +95,7 @@ var mutants = []mutant{
 	{"B5", "control messages are no signs of life", "flow.go", "\tb.hear(p.leaseClock(now))\n\tp.takeEx", "\tp.takeEx"},
 	{"B6", "a late confirmation of a violator counts", "attempts.go", "if why != ReasonIllegal {", "if true {"},
 	{"B6", "a late confirmation leaves the job where it is", "late.go", "\t\tp.line(j).remove(j)\n", ""},
-	{"B6", "anybody may confirm late", "late.go", "!slices.Contains(j.record().past, attempt{token: token, peer: from})", "!slices.ContainsFunc(j.record().past, func(a attempt) bool { return a.token == token })"},
+	{"B6", "anybody may confirm late", "late.go", "!slices.Contains(j.record().past, attempt{token: h.Token, peer: from})", "!slices.ContainsFunc(j.record().past, func(a attempt) bool { return a.token == h.Token })"},
 	{"B6", "a confirmation on its way when its binding ended is lost", "flow.go", "\t\tp.lateControl(now, from, m)\n", ""},
 	{"B6", "what an ended binding did not do is confirmed", "late.go", "slices.ContainsFunc(m.Exceptions, isIt)", "isIt == nil"},
 	{"B3, S31", "a suspect is not announced", "producer.go", "Payload: j.Payload, Announce: j.solo}", "Payload: j.Payload}"},

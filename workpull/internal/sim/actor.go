@@ -146,7 +146,7 @@ func (w *World) lookAtDead(n int32) {
 	dead := j.state == jobDead && !j.completing
 	d, _ := w.roll(placeDead)
 	if d.below(4) == 0 {
-		if w.core.Drop(j.id) != dead {
+		if w.core.Drop(w.now, j.id) != dead {
 			w.fail("dead letters", "dropping %s: told %v, it is dead: %v", j.id, !dead, dead)
 		}
 		if dead {

@@ -136,7 +136,7 @@ func (w *World) receive(m *message) {
 		w.core.Control(w.now, m.from, m.control)
 		w.noteConfirmed(m, over)
 	case core.SendLate:
-		w.core.Late(w.now, m.from, m.session, m.id, m.number)
+		w.core.Late(w.now, m.from, m.session, core.HeldAttempt{ID: m.id, Token: m.number})
 		w.noteLate(m)
 	}
 }

@@ -118,7 +118,7 @@ func (w *World) take(v *process, m *message) {
 	}
 	switch m.kind {
 	case core.RegisterAck:
-		v.consumer.RegisterAck(w.now, m.from, m.session, m.binding, m.number, m.nonce, lease, m.retired)
+		v.consumer.RegisterAck(w.now, m.from, m.session, m.binding, core.Grant{Confirmed: m.number, Nonce: m.nonce, Lease: lease, Retired: m.retired})
 	case core.ControlAck:
 		v.consumer.ControlAck(w.now, m.from, m.session, m.binding, m.number)
 	case core.Recall:

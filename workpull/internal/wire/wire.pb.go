@@ -73,7 +73,7 @@ func (x Exception_Kind) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use Exception_Kind.Descriptor instead.
 func (Exception_Kind) EnumDescriptor() ([]byte, []int) {
-	return file_workpull_internal_wire_wire_proto_rawDescGZIP(), []int{3, 0}
+	return file_workpull_internal_wire_wire_proto_rawDescGZIP(), []int{4, 0}
 }
 
 type Control_Kind int32
@@ -132,7 +132,7 @@ func (x Control_Kind) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use Control_Kind.Descriptor instead.
 func (Control_Kind) EnumDescriptor() ([]byte, []int) {
-	return file_workpull_internal_wire_wire_proto_rawDescGZIP(), []int{4, 0}
+	return file_workpull_internal_wire_wire_proto_rawDescGZIP(), []int{5, 0}
 }
 
 // Register asks a producer controller for a binding; it is repeated after
@@ -155,7 +155,9 @@ type Register struct {
 	Host string `protobuf:"bytes,7,opt,name=host,proto3" json:"host,omitempty"`
 	// Session of the producer that retired the worker; later ones learn it from
 	// the worker (B13).
-	RetiredBy     uint64 `protobuf:"fixed64,8,opt,name=retired_by,json=retiredBy,proto3" json:"retired_by,omitempty"`
+	RetiredBy uint64 `protobuf:"fixed64,8,opt,name=retired_by,json=retiredBy,proto3" json:"retired_by,omitempty"`
+	// The attempt that the worker runs, if it runs any (B15).
+	Held          *Held `protobuf:"bytes,9,opt,name=held,proto3" json:"held,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -246,6 +248,75 @@ func (x *Register) GetRetiredBy() uint64 {
 	return 0
 }
 
+func (x *Register) GetHeld() *Held {
+	if x != nil {
+		return x.Held
+	}
+	return nil
+}
+
+// Held is an attempt that a worker runs.
+type Held struct {
+	state     protoimpl.MessageState `protogen:"open.v1"`
+	MessageId string                 `protobuf:"bytes,1,opt,name=message_id,json=messageId,proto3" json:"message_id,omitempty"`
+	// Epoch and token of its dispatch.
+	Epoch         uint64 `protobuf:"varint,2,opt,name=epoch,proto3" json:"epoch,omitempty"`
+	Token         uint64 `protobuf:"varint,3,opt,name=token,proto3" json:"token,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Held) Reset() {
+	*x = Held{}
+	mi := &file_workpull_internal_wire_wire_proto_msgTypes[1]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Held) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Held) ProtoMessage() {}
+
+func (x *Held) ProtoReflect() protoreflect.Message {
+	mi := &file_workpull_internal_wire_wire_proto_msgTypes[1]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Held.ProtoReflect.Descriptor instead.
+func (*Held) Descriptor() ([]byte, []int) {
+	return file_workpull_internal_wire_wire_proto_rawDescGZIP(), []int{1}
+}
+
+func (x *Held) GetMessageId() string {
+	if x != nil {
+		return x.MessageId
+	}
+	return ""
+}
+
+func (x *Held) GetEpoch() uint64 {
+	if x != nil {
+		return x.Epoch
+	}
+	return 0
+}
+
+func (x *Held) GetToken() uint64 {
+	if x != nil {
+		return x.Token
+	}
+	return 0
+}
+
 // RegisterAck grants a binding and no demand (rule 31).
 type RegisterAck struct {
 	state     protoimpl.MessageState `protogen:"open.v1"`
@@ -256,14 +327,19 @@ type RegisterAck struct {
 	// Lease in nanoseconds; a worker silent for longer loses its binding (B5).
 	LeaseNanos int64 `protobuf:"varint,5,opt,name=lease_nanos,json=leaseNanos,proto3" json:"lease_nanos,omitempty"`
 	// The worker is retired: it is given nothing until it is released (B13).
-	Retired       bool `protobuf:"varint,6,opt,name=retired,proto3" json:"retired,omitempty"`
+	Retired bool `protobuf:"varint,6,opt,name=retired,proto3" json:"retired,omitempty"`
+	// Epoch of the producer's queue, 0 without one: an answer of a lower one is
+	// that of a producer which was replaced (B6).
+	Epoch uint64 `protobuf:"varint,7,opt,name=epoch,proto3" json:"epoch,omitempty"`
+	// The attempt that goes on as the binding's first sequence (B15).
+	Adopted       *Held `protobuf:"bytes,8,opt,name=adopted,proto3" json:"adopted,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *RegisterAck) Reset() {
 	*x = RegisterAck{}
-	mi := &file_workpull_internal_wire_wire_proto_msgTypes[1]
+	mi := &file_workpull_internal_wire_wire_proto_msgTypes[2]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -275,7 +351,7 @@ func (x *RegisterAck) String() string {
 func (*RegisterAck) ProtoMessage() {}
 
 func (x *RegisterAck) ProtoReflect() protoreflect.Message {
-	mi := &file_workpull_internal_wire_wire_proto_msgTypes[1]
+	mi := &file_workpull_internal_wire_wire_proto_msgTypes[2]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -288,7 +364,7 @@ func (x *RegisterAck) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RegisterAck.ProtoReflect.Descriptor instead.
 func (*RegisterAck) Descriptor() ([]byte, []int) {
-	return file_workpull_internal_wire_wire_proto_rawDescGZIP(), []int{1}
+	return file_workpull_internal_wire_wire_proto_rawDescGZIP(), []int{2}
 }
 
 func (x *RegisterAck) GetSession() uint64 {
@@ -333,6 +409,20 @@ func (x *RegisterAck) GetRetired() bool {
 	return false
 }
 
+func (x *RegisterAck) GetEpoch() uint64 {
+	if x != nil {
+		return x.Epoch
+	}
+	return 0
+}
+
+func (x *RegisterAck) GetAdopted() *Held {
+	if x != nil {
+		return x.Adopted
+	}
+	return nil
+}
+
 // Range is the closed interval of sequences [first, last].
 type Range struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -344,7 +434,7 @@ type Range struct {
 
 func (x *Range) Reset() {
 	*x = Range{}
-	mi := &file_workpull_internal_wire_wire_proto_msgTypes[2]
+	mi := &file_workpull_internal_wire_wire_proto_msgTypes[3]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -356,7 +446,7 @@ func (x *Range) String() string {
 func (*Range) ProtoMessage() {}
 
 func (x *Range) ProtoReflect() protoreflect.Message {
-	mi := &file_workpull_internal_wire_wire_proto_msgTypes[2]
+	mi := &file_workpull_internal_wire_wire_proto_msgTypes[3]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -369,7 +459,7 @@ func (x *Range) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Range.ProtoReflect.Descriptor instead.
 func (*Range) Descriptor() ([]byte, []int) {
-	return file_workpull_internal_wire_wire_proto_rawDescGZIP(), []int{2}
+	return file_workpull_internal_wire_wire_proto_rawDescGZIP(), []int{3}
 }
 
 func (x *Range) GetFirst() uint64 {
@@ -399,7 +489,7 @@ type Exception struct {
 
 func (x *Exception) Reset() {
 	*x = Exception{}
-	mi := &file_workpull_internal_wire_wire_proto_msgTypes[3]
+	mi := &file_workpull_internal_wire_wire_proto_msgTypes[4]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -411,7 +501,7 @@ func (x *Exception) String() string {
 func (*Exception) ProtoMessage() {}
 
 func (x *Exception) ProtoReflect() protoreflect.Message {
-	mi := &file_workpull_internal_wire_wire_proto_msgTypes[3]
+	mi := &file_workpull_internal_wire_wire_proto_msgTypes[4]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -424,7 +514,7 @@ func (x *Exception) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Exception.ProtoReflect.Descriptor instead.
 func (*Exception) Descriptor() ([]byte, []int) {
-	return file_workpull_internal_wire_wire_proto_rawDescGZIP(), []int{3}
+	return file_workpull_internal_wire_wire_proto_rawDescGZIP(), []int{4}
 }
 
 func (x *Exception) GetSequence() uint64 {
@@ -478,7 +568,7 @@ type Control struct {
 
 func (x *Control) Reset() {
 	*x = Control{}
-	mi := &file_workpull_internal_wire_wire_proto_msgTypes[4]
+	mi := &file_workpull_internal_wire_wire_proto_msgTypes[5]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -490,7 +580,7 @@ func (x *Control) String() string {
 func (*Control) ProtoMessage() {}
 
 func (x *Control) ProtoReflect() protoreflect.Message {
-	mi := &file_workpull_internal_wire_wire_proto_msgTypes[4]
+	mi := &file_workpull_internal_wire_wire_proto_msgTypes[5]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -503,7 +593,7 @@ func (x *Control) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Control.ProtoReflect.Descriptor instead.
 func (*Control) Descriptor() ([]byte, []int) {
-	return file_workpull_internal_wire_wire_proto_rawDescGZIP(), []int{4}
+	return file_workpull_internal_wire_wire_proto_rawDescGZIP(), []int{5}
 }
 
 func (x *Control) GetSession() uint64 {
@@ -609,7 +699,7 @@ type ControlAck struct {
 
 func (x *ControlAck) Reset() {
 	*x = ControlAck{}
-	mi := &file_workpull_internal_wire_wire_proto_msgTypes[5]
+	mi := &file_workpull_internal_wire_wire_proto_msgTypes[6]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -621,7 +711,7 @@ func (x *ControlAck) String() string {
 func (*ControlAck) ProtoMessage() {}
 
 func (x *ControlAck) ProtoReflect() protoreflect.Message {
-	mi := &file_workpull_internal_wire_wire_proto_msgTypes[5]
+	mi := &file_workpull_internal_wire_wire_proto_msgTypes[6]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -634,7 +724,7 @@ func (x *ControlAck) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ControlAck.ProtoReflect.Descriptor instead.
 func (*ControlAck) Descriptor() ([]byte, []int) {
-	return file_workpull_internal_wire_wire_proto_rawDescGZIP(), []int{5}
+	return file_workpull_internal_wire_wire_proto_rawDescGZIP(), []int{6}
 }
 
 func (x *ControlAck) GetSession() uint64 {
@@ -673,14 +763,16 @@ type Job struct {
 	// There is nothing under this sequence (any more).
 	Skip bool `protobuf:"varint,7,opt,name=skip,proto3" json:"skip,omitempty"`
 	// Its start is announced first (B3).
-	Announce      bool `protobuf:"varint,8,opt,name=announce,proto3" json:"announce,omitempty"`
+	Announce bool `protobuf:"varint,8,opt,name=announce,proto3" json:"announce,omitempty"`
+	// Epoch of the producer's queue, 0 without one (B6).
+	Epoch         uint64 `protobuf:"varint,9,opt,name=epoch,proto3" json:"epoch,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *Job) Reset() {
 	*x = Job{}
-	mi := &file_workpull_internal_wire_wire_proto_msgTypes[6]
+	mi := &file_workpull_internal_wire_wire_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -692,7 +784,7 @@ func (x *Job) String() string {
 func (*Job) ProtoMessage() {}
 
 func (x *Job) ProtoReflect() protoreflect.Message {
-	mi := &file_workpull_internal_wire_wire_proto_msgTypes[6]
+	mi := &file_workpull_internal_wire_wire_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -705,7 +797,7 @@ func (x *Job) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Job.ProtoReflect.Descriptor instead.
 func (*Job) Descriptor() ([]byte, []int) {
-	return file_workpull_internal_wire_wire_proto_rawDescGZIP(), []int{6}
+	return file_workpull_internal_wire_wire_proto_rawDescGZIP(), []int{7}
 }
 
 func (x *Job) GetSequence() uint64 {
@@ -764,6 +856,13 @@ func (x *Job) GetAnnounce() bool {
 	return false
 }
 
+func (x *Job) GetEpoch() uint64 {
+	if x != nil {
+		return x.Epoch
+	}
+	return 0
+}
+
 // Batch carries jobs of one binding in sequence order.
 type Batch struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -776,7 +875,7 @@ type Batch struct {
 
 func (x *Batch) Reset() {
 	*x = Batch{}
-	mi := &file_workpull_internal_wire_wire_proto_msgTypes[7]
+	mi := &file_workpull_internal_wire_wire_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -788,7 +887,7 @@ func (x *Batch) String() string {
 func (*Batch) ProtoMessage() {}
 
 func (x *Batch) ProtoReflect() protoreflect.Message {
-	mi := &file_workpull_internal_wire_wire_proto_msgTypes[7]
+	mi := &file_workpull_internal_wire_wire_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -801,7 +900,7 @@ func (x *Batch) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Batch.ProtoReflect.Descriptor instead.
 func (*Batch) Descriptor() ([]byte, []int) {
-	return file_workpull_internal_wire_wire_proto_rawDescGZIP(), []int{7}
+	return file_workpull_internal_wire_wire_proto_rawDescGZIP(), []int{8}
 }
 
 func (x *Batch) GetSession() uint64 {
@@ -837,7 +936,7 @@ type Recall struct {
 
 func (x *Recall) Reset() {
 	*x = Recall{}
-	mi := &file_workpull_internal_wire_wire_proto_msgTypes[8]
+	mi := &file_workpull_internal_wire_wire_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -849,7 +948,7 @@ func (x *Recall) String() string {
 func (*Recall) ProtoMessage() {}
 
 func (x *Recall) ProtoReflect() protoreflect.Message {
-	mi := &file_workpull_internal_wire_wire_proto_msgTypes[8]
+	mi := &file_workpull_internal_wire_wire_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -862,7 +961,7 @@ func (x *Recall) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Recall.ProtoReflect.Descriptor instead.
 func (*Recall) Descriptor() ([]byte, []int) {
-	return file_workpull_internal_wire_wire_proto_rawDescGZIP(), []int{8}
+	return file_workpull_internal_wire_wire_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *Recall) GetSession() uint64 {
@@ -888,17 +987,19 @@ func (x *Recall) GetSequence() uint64 {
 
 // Late is the confirmation of an attempt whose binding has ended (B6).
 type Late struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Session       uint64                 `protobuf:"fixed64,1,opt,name=session,proto3" json:"session,omitempty"`
-	MessageId     string                 `protobuf:"bytes,2,opt,name=message_id,json=messageId,proto3" json:"message_id,omitempty"`
-	Token         uint64                 `protobuf:"varint,3,opt,name=token,proto3" json:"token,omitempty"`
+	state     protoimpl.MessageState `protogen:"open.v1"`
+	Session   uint64                 `protobuf:"fixed64,1,opt,name=session,proto3" json:"session,omitempty"`
+	MessageId string                 `protobuf:"bytes,2,opt,name=message_id,json=messageId,proto3" json:"message_id,omitempty"`
+	Token     uint64                 `protobuf:"varint,3,opt,name=token,proto3" json:"token,omitempty"`
+	// Of the attempt: one of an earlier producer of the same queue counts (B15).
+	Epoch         uint64 `protobuf:"varint,4,opt,name=epoch,proto3" json:"epoch,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *Late) Reset() {
 	*x = Late{}
-	mi := &file_workpull_internal_wire_wire_proto_msgTypes[9]
+	mi := &file_workpull_internal_wire_wire_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -910,7 +1011,7 @@ func (x *Late) String() string {
 func (*Late) ProtoMessage() {}
 
 func (x *Late) ProtoReflect() protoreflect.Message {
-	mi := &file_workpull_internal_wire_wire_proto_msgTypes[9]
+	mi := &file_workpull_internal_wire_wire_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -923,7 +1024,7 @@ func (x *Late) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Late.ProtoReflect.Descriptor instead.
 func (*Late) Descriptor() ([]byte, []int) {
-	return file_workpull_internal_wire_wire_proto_rawDescGZIP(), []int{9}
+	return file_workpull_internal_wire_wire_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *Late) GetSession() uint64 {
@@ -947,6 +1048,13 @@ func (x *Late) GetToken() uint64 {
 	return 0
 }
 
+func (x *Late) GetEpoch() uint64 {
+	if x != nil {
+		return x.Epoch
+	}
+	return 0
+}
+
 // Lookup asks a system's directory whether a controller lives there.
 type Lookup struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -963,7 +1071,7 @@ type Lookup struct {
 
 func (x *Lookup) Reset() {
 	*x = Lookup{}
-	mi := &file_workpull_internal_wire_wire_proto_msgTypes[10]
+	mi := &file_workpull_internal_wire_wire_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -975,7 +1083,7 @@ func (x *Lookup) String() string {
 func (*Lookup) ProtoMessage() {}
 
 func (x *Lookup) ProtoReflect() protoreflect.Message {
-	mi := &file_workpull_internal_wire_wire_proto_msgTypes[10]
+	mi := &file_workpull_internal_wire_wire_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -988,7 +1096,7 @@ func (x *Lookup) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Lookup.ProtoReflect.Descriptor instead.
 func (*Lookup) Descriptor() ([]byte, []int) {
-	return file_workpull_internal_wire_wire_proto_rawDescGZIP(), []int{10}
+	return file_workpull_internal_wire_wire_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *Lookup) GetProducer() string {
@@ -1036,7 +1144,7 @@ type LookupReply struct {
 
 func (x *LookupReply) Reset() {
 	*x = LookupReply{}
-	mi := &file_workpull_internal_wire_wire_proto_msgTypes[11]
+	mi := &file_workpull_internal_wire_wire_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1048,7 +1156,7 @@ func (x *LookupReply) String() string {
 func (*LookupReply) ProtoMessage() {}
 
 func (x *LookupReply) ProtoReflect() protoreflect.Message {
-	mi := &file_workpull_internal_wire_wire_proto_msgTypes[11]
+	mi := &file_workpull_internal_wire_wire_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1061,7 +1169,7 @@ func (x *LookupReply) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LookupReply.ProtoReflect.Descriptor instead.
 func (*LookupReply) Descriptor() ([]byte, []int) {
-	return file_workpull_internal_wire_wire_proto_rawDescGZIP(), []int{11}
+	return file_workpull_internal_wire_wire_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *LookupReply) GetAlive() bool {
@@ -1110,7 +1218,7 @@ var File_workpull_internal_wire_wire_proto protoreflect.FileDescriptor
 
 const file_workpull_internal_wire_wire_proto_rawDesc = "" +
 	"\n" +
-	"!workpull/internal/wire/wire.proto\x12\x10workpull.wire.v1\"\xe5\x01\n" +
+	"!workpull/internal/wire/wire.proto\x12\x10workpull.wire.v1\"\x91\x02\n" +
 	"\bRegister\x12\x1a\n" +
 	"\bproducer\x18\x01 \x01(\tR\bproducer\x12\x1a\n" +
 	"\bendpoint\x18\x02 \x01(\tR\bendpoint\x12\x1a\n" +
@@ -1120,7 +1228,13 @@ const file_workpull_internal_wire_wire_proto_rawDesc = "" +
 	"\bdraining\x18\x06 \x01(\bR\bdraining\x12\x12\n" +
 	"\x04host\x18\a \x01(\tR\x04host\x12\x1d\n" +
 	"\n" +
-	"retired_by\x18\b \x01(\x06R\tretiredBy\"\xb0\x01\n" +
+	"retired_by\x18\b \x01(\x06R\tretiredBy\x12*\n" +
+	"\x04held\x18\t \x01(\v2\x16.workpull.wire.v1.HeldR\x04held\"Q\n" +
+	"\x04Held\x12\x1d\n" +
+	"\n" +
+	"message_id\x18\x01 \x01(\tR\tmessageId\x12\x14\n" +
+	"\x05epoch\x18\x02 \x01(\x04R\x05epoch\x12\x14\n" +
+	"\x05token\x18\x03 \x01(\x04R\x05token\"\xf8\x01\n" +
 	"\vRegisterAck\x12\x18\n" +
 	"\asession\x18\x01 \x01(\x06R\asession\x12\x18\n" +
 	"\abinding\x18\x02 \x01(\x06R\abinding\x12\x1c\n" +
@@ -1128,7 +1242,9 @@ const file_workpull_internal_wire_wire_proto_rawDesc = "" +
 	"\x05nonce\x18\x04 \x01(\x04R\x05nonce\x12\x1f\n" +
 	"\vlease_nanos\x18\x05 \x01(\x03R\n" +
 	"leaseNanos\x12\x18\n" +
-	"\aretired\x18\x06 \x01(\bR\aretired\"1\n" +
+	"\aretired\x18\x06 \x01(\bR\aretired\x12\x14\n" +
+	"\x05epoch\x18\a \x01(\x04R\x05epoch\x120\n" +
+	"\aadopted\x18\b \x01(\v2\x16.workpull.wire.v1.HeldR\aadopted\"1\n" +
 	"\x05Range\x12\x14\n" +
 	"\x05first\x18\x01 \x01(\x04R\x05first\x12\x12\n" +
 	"\x04last\x18\x02 \x01(\x04R\x04last\"\xb9\x01\n" +
@@ -1170,7 +1286,7 @@ const file_workpull_internal_wire_wire_proto_rawDesc = "" +
 	"ControlAck\x12\x18\n" +
 	"\asession\x18\x01 \x01(\x06R\asession\x12\x18\n" +
 	"\abinding\x18\x02 \x01(\x06R\abinding\x12\x18\n" +
-	"\acontrol\x18\x03 \x01(\x04R\acontrol\"\xd5\x01\n" +
+	"\acontrol\x18\x03 \x01(\x04R\acontrol\"\xeb\x01\n" +
 	"\x03Job\x12\x1a\n" +
 	"\bsequence\x18\x01 \x01(\x04R\bsequence\x12\x1d\n" +
 	"\n" +
@@ -1180,7 +1296,8 @@ const file_workpull_internal_wire_wire_proto_rawDesc = "" +
 	"\aattempt\x18\x05 \x01(\rR\aattempt\x12\x14\n" +
 	"\x05token\x18\x06 \x01(\x04R\x05token\x12\x12\n" +
 	"\x04skip\x18\a \x01(\bR\x04skip\x12\x1a\n" +
-	"\bannounce\x18\b \x01(\bR\bannounce\"f\n" +
+	"\bannounce\x18\b \x01(\bR\bannounce\x12\x14\n" +
+	"\x05epoch\x18\t \x01(\x04R\x05epoch\"f\n" +
 	"\x05Batch\x12\x18\n" +
 	"\asession\x18\x01 \x01(\x06R\asession\x12\x18\n" +
 	"\abinding\x18\x02 \x01(\x06R\abinding\x12)\n" +
@@ -1188,12 +1305,13 @@ const file_workpull_internal_wire_wire_proto_rawDesc = "" +
 	"\x06Recall\x12\x18\n" +
 	"\asession\x18\x01 \x01(\x06R\asession\x12\x18\n" +
 	"\abinding\x18\x02 \x01(\x06R\abinding\x12\x1a\n" +
-	"\bsequence\x18\x03 \x01(\x04R\bsequence\"U\n" +
+	"\bsequence\x18\x03 \x01(\x04R\bsequence\"k\n" +
 	"\x04Late\x12\x18\n" +
 	"\asession\x18\x01 \x01(\x06R\asession\x12\x1d\n" +
 	"\n" +
 	"message_id\x18\x02 \x01(\tR\tmessageId\x12\x14\n" +
-	"\x05token\x18\x03 \x01(\x04R\x05token\"z\n" +
+	"\x05token\x18\x03 \x01(\x04R\x05token\x12\x14\n" +
+	"\x05epoch\x18\x04 \x01(\x04R\x05epoch\"z\n" +
 	"\x06Lookup\x12\x1a\n" +
 	"\bproducer\x18\x01 \x01(\tR\bproducer\x12\x1c\n" +
 	"\tcompanion\x18\x02 \x01(\tR\tcompanion\x12 \n" +
@@ -1220,34 +1338,37 @@ func file_workpull_internal_wire_wire_proto_rawDescGZIP() []byte {
 }
 
 var file_workpull_internal_wire_wire_proto_enumTypes = make([]protoimpl.EnumInfo, 2)
-var file_workpull_internal_wire_wire_proto_msgTypes = make([]protoimpl.MessageInfo, 12)
+var file_workpull_internal_wire_wire_proto_msgTypes = make([]protoimpl.MessageInfo, 13)
 var file_workpull_internal_wire_wire_proto_goTypes = []any{
 	(Exception_Kind)(0), // 0: workpull.wire.v1.Exception.Kind
 	(Control_Kind)(0),   // 1: workpull.wire.v1.Control.Kind
 	(*Register)(nil),    // 2: workpull.wire.v1.Register
-	(*RegisterAck)(nil), // 3: workpull.wire.v1.RegisterAck
-	(*Range)(nil),       // 4: workpull.wire.v1.Range
-	(*Exception)(nil),   // 5: workpull.wire.v1.Exception
-	(*Control)(nil),     // 6: workpull.wire.v1.Control
-	(*ControlAck)(nil),  // 7: workpull.wire.v1.ControlAck
-	(*Job)(nil),         // 8: workpull.wire.v1.Job
-	(*Batch)(nil),       // 9: workpull.wire.v1.Batch
-	(*Recall)(nil),      // 10: workpull.wire.v1.Recall
-	(*Late)(nil),        // 11: workpull.wire.v1.Late
-	(*Lookup)(nil),      // 12: workpull.wire.v1.Lookup
-	(*LookupReply)(nil), // 13: workpull.wire.v1.LookupReply
+	(*Held)(nil),        // 3: workpull.wire.v1.Held
+	(*RegisterAck)(nil), // 4: workpull.wire.v1.RegisterAck
+	(*Range)(nil),       // 5: workpull.wire.v1.Range
+	(*Exception)(nil),   // 6: workpull.wire.v1.Exception
+	(*Control)(nil),     // 7: workpull.wire.v1.Control
+	(*ControlAck)(nil),  // 8: workpull.wire.v1.ControlAck
+	(*Job)(nil),         // 9: workpull.wire.v1.Job
+	(*Batch)(nil),       // 10: workpull.wire.v1.Batch
+	(*Recall)(nil),      // 11: workpull.wire.v1.Recall
+	(*Late)(nil),        // 12: workpull.wire.v1.Late
+	(*Lookup)(nil),      // 13: workpull.wire.v1.Lookup
+	(*LookupReply)(nil), // 14: workpull.wire.v1.LookupReply
 }
 var file_workpull_internal_wire_wire_proto_depIdxs = []int32{
-	0, // 0: workpull.wire.v1.Exception.kind:type_name -> workpull.wire.v1.Exception.Kind
-	5, // 1: workpull.wire.v1.Control.exceptions:type_name -> workpull.wire.v1.Exception
-	1, // 2: workpull.wire.v1.Control.kind:type_name -> workpull.wire.v1.Control.Kind
-	4, // 3: workpull.wire.v1.Control.received:type_name -> workpull.wire.v1.Range
-	8, // 4: workpull.wire.v1.Batch.jobs:type_name -> workpull.wire.v1.Job
-	5, // [5:5] is the sub-list for method output_type
-	5, // [5:5] is the sub-list for method input_type
-	5, // [5:5] is the sub-list for extension type_name
-	5, // [5:5] is the sub-list for extension extendee
-	0, // [0:5] is the sub-list for field type_name
+	3, // 0: workpull.wire.v1.Register.held:type_name -> workpull.wire.v1.Held
+	3, // 1: workpull.wire.v1.RegisterAck.adopted:type_name -> workpull.wire.v1.Held
+	0, // 2: workpull.wire.v1.Exception.kind:type_name -> workpull.wire.v1.Exception.Kind
+	6, // 3: workpull.wire.v1.Control.exceptions:type_name -> workpull.wire.v1.Exception
+	1, // 4: workpull.wire.v1.Control.kind:type_name -> workpull.wire.v1.Control.Kind
+	5, // 5: workpull.wire.v1.Control.received:type_name -> workpull.wire.v1.Range
+	9, // 6: workpull.wire.v1.Batch.jobs:type_name -> workpull.wire.v1.Job
+	7, // [7:7] is the sub-list for method output_type
+	7, // [7:7] is the sub-list for method input_type
+	7, // [7:7] is the sub-list for extension type_name
+	7, // [7:7] is the sub-list for extension extendee
+	0, // [0:7] is the sub-list for field type_name
 }
 
 func init() { file_workpull_internal_wire_wire_proto_init() }
@@ -1261,7 +1382,7 @@ func file_workpull_internal_wire_wire_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_workpull_internal_wire_wire_proto_rawDesc), len(file_workpull_internal_wire_wire_proto_rawDesc)),
 			NumEnums:      2,
-			NumMessages:   12,
+			NumMessages:   13,
 			NumExtensions: 0,
 			NumServices:   0,
 		},
