@@ -80,7 +80,7 @@ type Producer struct {
 	memory  memory
 	paging  paging
 	buried  []*Job // since the last tick
-	solos   pool // suspects: each goes to a worker that holds nothing else (B3)
+	solos   pool   // suspects: each goes to a worker that holds nothing else (B3)
 	delayed delayed
 	dead    pool
 
