@@ -12,8 +12,10 @@
 //		workpull.AsReliableWorkPullingProducer(
 //			workpull.WithReliableDurableWorkQueue(queue)))
 //
-// What is compacted is remembered until the next Load, and forgotten then: a
-// queue for production has to do better than to keep all of it in memory.
+// It offers all that a queue may: batches, paging, attempts, deduplication and
+// conditional reload. The identities of what is compacted are kept until the
+// next Load, or for as long as the window of KeepCompleted wants: a queue for
+// production has to do better than to keep all of them in memory.
 package memory
 
 import (
@@ -41,8 +43,6 @@ const magic = "workpull memory queue 1\n"
 // Queue is a writer of a store. It holds nothing but the store's name. It is
 // safe for concurrent use, but for UnmarshalBinary.
 type Queue struct{ name string }
-
-var _ workpull.BatchWorkQueue = (*Queue)(nil)
 
 // New returns a writer of the store of that name, which is made, empty, when it
 // is first used. An empty name is refused with ErrNoName by whatever is done
@@ -119,16 +119,6 @@ func (q *Queue) ConfirmMessage(ctx context.Context, epoch workpull.QueueEpoch, m
 	return nil
 }
 
-// Commit implements workpull.BatchWorkQueue. Sequences that the requests
-// propose are not looked at.
-func (q *Queue) Commit(ctx context.Context, epoch workpull.QueueEpoch, batch workpull.WorkBatch) ([]workpull.StoreResult, error) {
-	results, err := q.commit(ctx, epoch, batch, false)
-	if err != nil {
-		return nil, fmt.Errorf("commit to queue %q: %w", q.name, err)
-	}
-	return results, nil
-}
-
 func (q *Queue) commit(ctx context.Context, epoch workpull.QueueEpoch, batch workpull.WorkBatch, proposed bool) ([]workpull.StoreResult, error) {
 	s, err := q.lock(ctx)
 	if err != nil {
@@ -147,13 +137,7 @@ func (q *Queue) lock(ctx context.Context) (*store, error) {
 	if q.name == "" {
 		return nil, ErrNoName
 	}
-	stores.Lock()
-	s := stores.named[q.name]
-	if s == nil {
-		s = &store{jobs: map[string]*job{}}
-		stores.named[q.name] = s
-	}
-	stores.Unlock()
+	s := find(q.name)
 	s.Lock()
 	return s, nil
 }

@@ -1,10 +1,10 @@
 package queuetest
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"strings"
+	"time"
 
 	"github.com/workpull/operator/workpull"
 )
@@ -13,11 +13,16 @@ import (
 type kind string
 
 const (
-	load    kind = "load"
-	put     kind = "store"
-	accept  kind = "accept"
-	confirm kind = "confirm"
-	commit  kind = "commit"
+	load      kind = "load"
+	put       kind = "store"
+	accept    kind = "accept"
+	confirm   kind = "confirm"
+	commit    kind = "commit"
+	payloads  kind = "payloads"
+	save      kind = "save progress"
+	keep      kind = "keep completed"
+	completed kind = "completed"
+	reload    kind = "reload"
 )
 
 // payload of a job. It is comparable.
@@ -39,6 +44,9 @@ type call struct {
 	epoch             uint64
 	stores            []job
 	accepts, confirms []string
+	ids               []string // of payloads and of completed, of which there is one
+	progress          []workpull.JobProgress
+	window            time.Duration
 }
 
 // String shows the call in a failure.
@@ -53,6 +61,15 @@ func (c call) String() string {
 	}
 	for _, id := range c.confirms {
 		fmt.Fprintf(&b, ", confirm %s", short(id))
+	}
+	for _, id := range c.ids {
+		fmt.Fprintf(&b, ", %s", short(id))
+	}
+	for _, p := range c.progress {
+		fmt.Fprintf(&b, ", %s of %s", short(canonical(p)), short(p.MessageID()))
+	}
+	if c.kind == keep {
+		fmt.Fprintf(&b, ", %s", c.window)
 	}
 	return b.String() + ")"
 }
@@ -87,24 +104,42 @@ func verdictOf(err error) verdict {
 	return failed
 }
 
-// first is a queue's answer to a store.
+// first is the first write of a job, as a store is answered.
 type first struct {
 	sequence uint64
 	payload  payload
 	already  bool
 }
 
+// answer is a queue's answer to a store.
+type answer struct {
+	first
+	dropped bool
+}
+
 // held is a job that a load returned.
 type held struct {
 	job
-	accepted bool
+	accepted, paged bool
+	progress        string // canonical
+}
+
+// told is what a queue says of a job that may be completed.
+type told struct {
+	found    bool
+	sequence uint64
+	dropped  bool
 }
 
 // reply is a queue's answer to a call.
 type reply struct {
-	verdict verdict
-	err     error
-	results []first
+	verdict  verdict
+	err      error
+	results  []answer
+	payloads []payload
+	// of completed; the time is not the model's
+	completed told
+	time      time.Time
 	// of a load
 	epoch, cursor uint64
 	jobs          []held
@@ -117,89 +152,20 @@ func (r reply) String() string {
 	if r.err != nil {
 		fmt.Fprintf(&b, " (%v)", r.err)
 	}
-	for _, f := range r.results {
-		fmt.Fprintf(&b, ", %d holds %s, already %t", f.sequence, short(f.payload.value), f.already)
+	for _, a := range r.results {
+		fmt.Fprintf(&b, ", %d holds %s, already %t, dropped %t", a.sequence, short(a.payload.value), a.already, a.dropped)
+	}
+	for _, p := range r.payloads {
+		fmt.Fprintf(&b, ", %s", short(p.value))
+	}
+	if r.completed.found {
+		fmt.Fprintf(&b, ", %d is completed, dropped %t", r.completed.sequence, r.completed.dropped)
 	}
 	if r.epoch != 0 {
 		fmt.Fprintf(&b, ", epoch %d, cursor %d", r.epoch, r.cursor)
 	}
 	for _, j := range r.jobs {
-		fmt.Fprintf(&b, ", %d %s holds %s, accepted %t", j.sequence, short(j.id), short(j.payload.value), j.accepted)
+		fmt.Fprintf(&b, ", %d %s holds %s, accepted %t, paged %t, progress %q", j.sequence, short(j.id), short(j.payload.value), j.accepted, j.paged, j.progress)
 	}
 	return b.String()
-}
-
-// perform does the call.
-func perform(ctx context.Context, q workpull.DurableWorkQueue, c call) reply {
-	var r reply
-	var epoch workpull.QueueEpoch
-	if c.epoch != 0 {
-		if epoch, r.err = workpull.NewQueueEpoch(c.epoch); r.err != nil {
-			return r.judged()
-		}
-	}
-	requests := make([]workpull.StoreRequest, len(c.stores))
-	for i, j := range c.stores {
-		if requests[i], r.err = j.request(); r.err != nil {
-			return r.judged()
-		}
-	}
-	switch c.kind {
-	case load:
-		var state workpull.WorkQueueState
-		state, epoch, r.err = q.Load(ctx)
-		if r.err == nil {
-			r.loaded(state, epoch)
-		}
-	case put:
-		var result workpull.StoreResult
-		if result, r.err = q.Store(ctx, epoch, requests[0]); r.err == nil {
-			r.results = []first{firstOf(result)}
-		}
-	case accept:
-		r.err = q.Accept(ctx, epoch, c.accepts[0])
-	case confirm:
-		r.err = q.ConfirmMessage(ctx, epoch, c.confirms[0])
-	case commit:
-		batch, ok := q.(workpull.BatchWorkQueue)
-		if !ok {
-			r.err = fmt.Errorf("%T takes no batches", q)
-			break
-		}
-		var results []workpull.StoreResult
-		if results, r.err = batch.Commit(ctx, epoch, workpull.NewWorkBatch(requests, c.accepts, c.confirms)); r.err == nil {
-			for _, result := range results {
-				r.results = append(r.results, firstOf(result))
-			}
-		}
-	}
-	return r.judged()
-}
-
-func (r reply) judged() reply {
-	r.verdict = verdictOf(r.err)
-	return r
-}
-
-func (r *reply) loaded(state workpull.WorkQueueState, epoch workpull.QueueEpoch) {
-	r.epoch, r.cursor = epoch.Value(), state.Cursor()
-	for _, m := range state.Messages() {
-		r.jobs = append(r.jobs, held{job{m.MessageID(), m.Sequence(), payloadOf(m.Payload())}, m.Accepted()})
-	}
-}
-
-func (j job) request() (workpull.StoreRequest, error) {
-	p, err := workpull.NewReliablePayload(j.payload.url, []byte(j.payload.value))
-	if err != nil {
-		return workpull.StoreRequest{}, err
-	}
-	return workpull.NewStoreRequest(j.id, j.sequence, p)
-}
-
-func firstOf(r workpull.StoreResult) first {
-	return first{r.Sequence(), payloadOf(r.Payload()), r.AlreadyStored()}
-}
-
-func payloadOf(p workpull.ReliablePayload) payload {
-	return payload{p.TypeURL(), string(p.Value())}
 }

@@ -35,7 +35,7 @@ func linearizable(s *store) {
 		}
 		past := in.record(seed)
 		// The search has no deadline: a busy machine must not fail it.
-		if !porcupine.CheckOperations(sequential, past) {
+		if !porcupine.CheckOperations(sequential(offersOf(in.open())), past) {
 			slices.SortFunc(past, func(a, b porcupine.Operation) int { return int(a.Call - b.Call) })
 			var b strings.Builder
 			for _, o := range past {
@@ -47,13 +47,15 @@ func linearizable(s *store) {
 }
 
 // sequential is the model as porcupine wants it.
-var sequential = porcupine.Model{
-	Init: func() any { return model{} },
-	Step: func(state, input, output any) (bool, any) {
-		next, err := state.(model).step(input.(call), output.(reply))
-		return err == nil, next
-	},
-	Equal: func(a, b any) bool { return a.(model).equal(b.(model)) },
+func sequential(has offers) porcupine.Model {
+	return porcupine.Model{
+		Init: func() any { return model{offers: has} },
+		Step: func(state, input, output any) (bool, any) {
+			next, err := state.(model).step(input.(call), output.(reply))
+			return err == nil, next
+		},
+		Equal: func(a, b any) bool { return a.(model).equal(b.(model)) },
+	}
 }
 
 // record lets the clients loose on a store. They start each round together.
@@ -96,18 +98,21 @@ func (s *store) record(seed uint64) []porcupine.Operation {
 		if client >= clients/2 {
 			q = s.open()
 		}
-		_, batches := q.(workpull.BatchWorkQueue)
+		has := offersOf(q)
 		dice := rand.New(rand.NewPCG(seed, uint64(client)))
 		mine := epoch
 		all.Go(func() {
 			for round := range rounds {
-				c := someCall(dice, batches, fmt.Sprintf("%d of %d", round, client), cursor.Load()+1)
+				c := someCall(dice, has, fmt.Sprintf("%d of %d", round, client), cursor.Load()+1)
 				c.epoch = mine
 				together[round].Done()
 				together[round].Wait()
 				switch r := do(client, q, c); {
 				case r.epoch != 0:
 					mine = r.epoch
+					for _, page := range r.pages() { // fenced by now, or not
+						do(client, q, page)
+					}
 				case r.verdict == fenced && dice.IntN(4) > 0: // or stay an old writer
 					mine = latest.Load()
 				}
@@ -124,17 +129,33 @@ var contended = []string{"a", "b", "c", "d", "e"}
 
 // someCall is any operation on the contended jobs. Writer is the value that it
 // stores.
-func someCall(dice *rand.Rand, batches bool, writer string, next uint64) call {
+func someCall(dice *rand.Rand, has offers, writer string, next uint64) call {
 	some := func() string { return contended[dice.IntN(len(contended))] }
-	n := dice.IntN(20)
+	n := dice.IntN(30)
 	switch {
 	case n == 0:
 		return call{kind: load}
-	case n < 9:
+	case n == 1 && has.reloads:
+		return call{kind: reload}
+	case n < 4 && has.attempts:
+		c := call{kind: save}
+		for range 1 + dice.IntN(2) {
+			if id := some(); len(c.progress) == 0 || id != c.progress[0].MessageID() {
+				c.progress = append(c.progress, someProgress(dice, id))
+			}
+		}
+		return c
+	case n < 7 && has.pages:
+		return call{kind: payloads, ids: []string{some(), some()}}
+	case n == 7 && has.deduplicates:
+		return call{kind: keep, window: time.Duration(dice.IntN(2)) * longWindow}
+	case n < 10 && has.deduplicates:
+		return call{kind: completed, ids: []string{some()}}
+	case n < 18:
 		return call{kind: put, stores: []job{{some(), next, text(writer)}}}
-	case n < 12:
+	case n < 21:
 		return call{kind: accept, accepts: []string{some()}}
-	case n < 15 || !batches:
+	case n < 25 || !has.batches:
 		return call{kind: confirm, confirms: []string{some()}}
 	}
 	c := call{kind: commit}
@@ -226,7 +247,7 @@ func racingWriters(s *store) {
 		}
 		epochs[state.epoch] = true
 		for _, j := range state.jobs {
-			if !held[j.id] || j.payload != text(j.id) {
+			if !held[j.id] || !j.paged && j.payload != text(j.id) {
 				s.Fatalf("%s is there, which nobody was told", short(j.id))
 			}
 		}

@@ -54,7 +54,7 @@ var flaws = map[string]struct {
 	"accepted is done":              {named[rash], "rule 71"},
 	"jobs are serialized":           {named[talkative], "rule 72"},
 	"any bytes are a queue":         {named[gullible], "rule 72"},
-	"only the accepted come back":   {named[choosy], "B1"},
+	"only the accepted come back":   {named[choosy], "B1 jobs"},
 	"half a batch":                  {named[piecemeal], "B8 a batch is all"},
 	"a batch from behind":           {named[backward], "B8 a batch goes"},
 	"known jobs shift":              {named[shifting], "B8 rule 68"},
@@ -63,6 +63,36 @@ var flaws = map[string]struct {
 	"contexts are ignored":          {named[deaf], "contexts"},
 	"cut off and stored again":      {named[twofold], "operations that are cut off"},
 	"a rare history":                {named[shifting], "histories"},
+
+	"progress is cut short":          {named[curt], "B3 progress is kept"},
+	"reasons end at NUL":             {named[censoring], "B3 progress is kept"},
+	"the first progress stays":       {named[stubborn], "B3 progress is kept"},
+	"progress one by one":            {named[gradual], "B3 progress is saved"},
+	"progress of unknown jobs":       {named[lenient], "B3 progress is saved"},
+	"late progress is a conflict":    {named[punctual], "B3 progress of what"},
+	"late progress gives up":         {named[resentful], "B3 progress of what"},
+	"progress is not fenced":         {named[unfenced], "B3 progress is fenced"},
+	"dropped is done":                {named[discreet], "B3 a job that was dropped"},
+	"dropped before it is confirmed": {named[resentful], "B3 a job that was dropped"},
+	"there is no window":             {named[unmoved], "B9 a completed job is known"},
+	"completed jobs are strangers":   {named[estranged], "B9 a completed job is known"},
+	"dropped is done after a load":   {named[discreet], "B9 a completed job that was dropped"},
+	"completed jobs are hoarded":     {named[hoarding], "B9 without a window"},
+	"the window does not close":      {named[hoarding], "B9 a short window"},
+	"unaccepted jobs are forgotten":  {named[eager], "B9 a short window"},
+	"accepted is completed":          {named[premature], "B9 completion"},
+	"nobody knows when":              {named[timeless], "B9 completion"},
+	"the window is not fenced":       {named[unfenced], "B9 the window"},
+	"payloads in any order":          {named[sorting], "B11 payloads come"},
+	"unknown payloads are left out":  {named[skipping], "B11 payloads of"},
+	"payloads are not fenced":        {named[unfenced], "B11 payloads are fenced"},
+	"pages are cut":                  {named[trimming], "B11 a long backlog"},
+	"a backlog is cut":               {named[capped], "B11 a long backlog"},
+	"a reload begins no epoch":       {named[timid], "B16 the owner"},
+	"a reload forgets":               {named[emptied], "B16 the owner"},
+	"anybody reloads":                {named[grasping], "B16 nobody"},
+	"a refused reload fences":        {named[vengeful], "B16 nobody"},
+	"reloads from an earlier look":   {named[ajar], "B16 only"},
 }
 
 // crossing keeps the answer to a store where another finds it.
@@ -336,27 +366,4 @@ func (q *twofold) Store(ctx context.Context, epoch workpull.QueueEpoch, r workpu
 		return result, workpull.ErrQueueConflict
 	}
 	return result, err
-}
-
-// plain is a queue that takes no batches.
-type plain struct{ queue memory.Queue }
-
-func (q *plain) ID() string                        { return q.queue.ID() }
-func (q *plain) MarshalBinary() ([]byte, error)    { return q.queue.MarshalBinary() }
-func (q *plain) UnmarshalBinary(data []byte) error { return q.queue.UnmarshalBinary(data) }
-
-func (q *plain) Load(ctx context.Context) (workpull.WorkQueueState, workpull.QueueEpoch, error) {
-	return q.queue.Load(ctx)
-}
-
-func (q *plain) Store(ctx context.Context, epoch workpull.QueueEpoch, r workpull.StoreRequest) (workpull.StoreResult, error) {
-	return q.queue.Store(ctx, epoch, r)
-}
-
-func (q *plain) Accept(ctx context.Context, epoch workpull.QueueEpoch, id string) error {
-	return q.queue.Accept(ctx, epoch, id)
-}
-
-func (q *plain) ConfirmMessage(ctx context.Context, epoch workpull.QueueEpoch, id string) error {
-	return q.queue.ConfirmMessage(ctx, epoch, id)
 }

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/workpull/operator/workpull"
 )
@@ -29,9 +30,9 @@ type history struct {
 func (h *history) do(c call) reply {
 	h.Helper()
 	if h.model == nil {
-		h.model, h.lines = &model{}, &[]string{}
+		h.model, h.lines = &model{offers: offersOf(h.queue)}, &[]string{}
 	}
-	if c.kind != load {
+	if c.kind != load && c.kind != completed {
 		c.epoch = h.epoch
 	}
 	ctx, cancel := bounded()
@@ -44,9 +45,15 @@ func (h *history) do(c call) reply {
 		h.Fatalf("%s: %v\nthe history, up to that:\n%s", c.kind, err, strings.Join((*h.lines)[from:], "\n"))
 	}
 	*h.model = next
-	if c.kind == load {
-		h.epoch = r.epoch
+	if r.epoch == 0 {
+		return r
 	}
+	h.epoch = r.epoch
+	var left []payload
+	for _, page := range r.pages() {
+		left = append(left, h.want(done, h.do(page)).payloads...)
+	}
+	r.turn(left)
 	return r
 }
 
@@ -81,6 +88,40 @@ func (h *history) commit(stores []job, accepts, confirms []string) reply {
 	return h.do(call{kind: commit, stores: stores, accepts: accepts, confirms: confirms})
 }
 
+func (h *history) payloads(ids ...string) reply {
+	h.Helper()
+	return h.do(call{kind: payloads, ids: ids})
+}
+
+func (h *history) save(progress ...workpull.JobProgress) reply {
+	h.Helper()
+	return h.do(call{kind: save, progress: progress})
+}
+
+func (h *history) keep(window time.Duration) reply {
+	h.Helper()
+	return h.do(call{kind: keep, window: window})
+}
+
+func (h *history) completed(id string) reply {
+	h.Helper()
+	return h.do(call{kind: completed, ids: []string{id}})
+}
+
+func (h *history) reload() reply {
+	h.Helper()
+	return h.do(call{kind: reload})
+}
+
+// finish accepts and confirms jobs.
+func (h *history) finish(ids ...string) {
+	h.Helper()
+	for _, id := range ids {
+		h.want(done, h.accept(id))
+		h.want(done, h.confirm(id))
+	}
+}
+
 // next stores jobs that are new, each under the next sequence.
 func (h *history) next(ids ...string) {
 	h.Helper()
@@ -98,11 +139,24 @@ func (h *history) want(v verdict, r reply) reply {
 	return r
 }
 
-// wantFirst fails unless the results are these.
+// wantFirst fails unless the results are these, none of a dropped job.
 func (h *history) wantFirst(r reply, wanted ...first) {
 	h.Helper()
-	if r.verdict != done || !slices.Equal(r.results, wanted) {
-		h.Fatalf("%s, wanted %s", r, reply{verdict: done, results: wanted})
+	var answers []answer
+	for _, f := range wanted {
+		answers = append(answers, answer{first: f})
+	}
+	if r.verdict != done || !slices.Equal(r.results, answers) {
+		h.Fatalf("%s, wanted %s", r, reply{verdict: done, results: answers})
+	}
+}
+
+// wantKnown fails unless a store found the job under that sequence, dropped or
+// not. What the payload may be is the model's affair.
+func (h *history) wantKnown(r reply, sequence uint64, dropped bool) {
+	h.Helper()
+	if r.verdict != done || len(r.results) != 1 || !r.results[0].already || r.results[0].sequence != sequence || r.results[0].dropped != dropped {
+		h.Fatalf("%s, wanted it known as %d, dropped %t", r, sequence, dropped)
 	}
 }
 

@@ -67,6 +67,24 @@ func Run(t *testing.T, factory Factory) {
 		{"B8 a batch goes in the order of its parts", batchOrder},
 		{"B8 rule 68 a batch is given its sequences", batchSequences},
 		{"B8 a batch is fenced", batchFenced},
+		{"B3 progress is kept", progressKept},
+		{"B3 progress is saved of all or none", progressAtomic},
+		{"B3 progress of what is compacted changes nothing", progressOfCompacted},
+		{"B3 progress is fenced", progressFenced},
+		{"B3 a job that was dropped is known as that", droppedKnown},
+		{"B9 a completed job is known over loads", completedKept},
+		{"B9 a completed job that was dropped is known as that", completedDropped},
+		{"B9 without a window the next load forgets", noWindow},
+		{"B9 a short window forgets", shortWindow},
+		{"B9 completion is told", completedTold},
+		{"B9 the window is fenced", windowFenced},
+		{"B11 payloads come in the order asked", payloadsAsked},
+		{"B11 payloads of unknown jobs are a conflict", payloadsUnknown},
+		{"B11 payloads are fenced", payloadsFenced},
+		{"B11 a long backlog can be paged", longBacklog},
+		{"B16 the owner loads again", ownerReloads},
+		{"B16 nobody else loads again", othersDoNotReload},
+		{"B16 only the latest of racing reloads writes", racingReloads},
 		{"identifiers of any bytes", identifiers},
 		{"large values", largeValues},
 		{"contexts that are over", contextsOver},
@@ -132,12 +150,18 @@ func (s *store) begin() *history {
 	return h
 }
 
+// needs skips the subtest for a queue that does not offer what it is about.
+func (s *store) needs(offered bool, what string) {
+	s.Helper()
+	if !offered {
+		s.Skipf("the queue does not offer %s", what)
+	}
+}
+
 // batches skips the subtest for a queue that takes none.
 func (s *store) batches(h *history) {
 	s.Helper()
-	if _, ok := h.queue.(workpull.BatchWorkQueue); !ok {
-		s.Skip("the queue takes no batches")
-	}
+	s.needs(h.model.offers.batches, "batches")
 }
 
 // bounded is a context that ends what would never end.

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/workpull/operator/queue/memory"
 	"github.com/workpull/operator/queue/queuetest"
@@ -25,10 +26,99 @@ func factory(open func(name string) workpull.DurableWorkQueue) queuetest.Factory
 	}
 }
 
-// TestPlain: a queue that takes no batches passes, and so does one that closes
-// (rules 64-72).
+// plain is a queue that offers nothing beyond the contract.
+type plain struct{ workpull.DurableWorkQueue }
+
+func (q *plain) UnmarshalBinary(data []byte) error {
+	inner := new(memory.Queue)
+	if err := inner.UnmarshalBinary(data); err != nil {
+		return err
+	}
+	q.DurableWorkQueue = inner
+	return nil
+}
+
+// all is the same queue with all that it offers.
+func (q *plain) all() *memory.Queue { return q.DurableWorkQueue.(*memory.Queue) }
+
+// Load leaves nothing with the queue, which pages.
+func (q *plain) Load(ctx context.Context) (workpull.WorkQueueState, workpull.QueueEpoch, error) {
+	state, epoch, err := q.all().Load(ctx)
+	if err == nil {
+		state, err = q.filled(ctx, state, epoch)
+	}
+	return state, epoch, err
+}
+
+func (q *plain) filled(ctx context.Context, state workpull.WorkQueueState, epoch workpull.QueueEpoch) (workpull.WorkQueueState, error) {
+	messages := state.Messages()
+	for i, m := range messages {
+		if !m.Paged() {
+			continue
+		}
+		page, err := q.all().Payloads(ctx, epoch, []string{m.MessageID()})
+		if err != nil {
+			return state, err
+		}
+		filled, err := workpull.NewUnconfirmedMessage(m.MessageID(), m.Sequence(), page[0], m.Accepted())
+		if p, ok := m.Progress(); ok && err == nil {
+			filled, err = filled.WithProgress(p)
+		}
+		if err != nil {
+			return state, err
+		}
+		messages[i] = filled
+	}
+	return workpull.NewWorkQueueState(state.Cursor(), messages)
+}
+
+// Queues that offer one thing each.
+type (
+	paging        struct{ plain }
+	attempts      struct{ plain }
+	deduplicating struct{ plain }
+	conditional   struct{ plain }
+)
+
+func (q *paging) Payloads(ctx context.Context, epoch workpull.QueueEpoch, ids []string) ([]workpull.ReliablePayload, error) {
+	return q.all().Payloads(ctx, epoch, ids)
+}
+
+func (q *attempts) SaveProgress(ctx context.Context, epoch workpull.QueueEpoch, progress []workpull.JobProgress) error {
+	return q.all().SaveProgress(ctx, epoch, progress)
+}
+
+func (q *deduplicating) KeepCompleted(ctx context.Context, epoch workpull.QueueEpoch, window time.Duration) error {
+	return q.all().KeepCompleted(ctx, epoch, window)
+}
+
+func (q *deduplicating) Completed(ctx context.Context, id string) (workpull.CompletedMessage, bool, error) {
+	return q.all().Completed(ctx, id)
+}
+
+func (q *conditional) Reload(ctx context.Context, epoch workpull.QueueEpoch) (workpull.WorkQueueState, workpull.QueueEpoch, error) {
+	state, epoch, err := q.all().Reload(ctx, epoch)
+	if err == nil {
+		state, err = q.filled(ctx, state, epoch)
+	}
+	return state, epoch, err
+}
+
+// TestPlain: a queue that offers nothing beyond the contract passes (rules
+// 64-72), and each of the optional interfaces stands alone (B3, B9, B11, B16).
 func TestPlain(t *testing.T) {
-	queuetest.Run(t, factory(named[plain]))
+	for _, queue := range []struct {
+		offers string
+		open   func(name string) workpull.DurableWorkQueue
+	}{
+		{"nothing", named[plain]},
+		{"paging", named[paging]},
+		{"attempts", named[attempts]},
+		{"deduplication", named[deduplicating]},
+		{"conditional reload", named[conditional]},
+	} {
+		t.Run(queue.offers, func(t *testing.T) { queuetest.Run(t, factory(queue.open)) })
+	}
 }
 
 // closing counts how often it was closed, and answers nobody from then on.

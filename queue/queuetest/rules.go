@@ -51,9 +51,24 @@ func (h *history) refused(s *store) {
 		h.want(fenced, h.accept(id))
 		h.want(fenced, h.confirm(id))
 	}
-	if _, ok := h.queue.(workpull.BatchWorkQueue); ok {
+	has := offersOf(h.queue)
+	if has.batches {
 		h.want(fenced, h.commit([]job{{"new", 0, text("new")}}, []string{"a"}, []string{"b"}))
 		h.want(fenced, h.commit(nil, nil, []string{"never"}))
+	}
+	if has.pages {
+		h.want(fenced, h.payloads("a"))
+		h.want(fenced, h.payloads("never"))
+	}
+	if has.attempts {
+		h.want(fenced, h.save(attempt("a", 7)))
+		h.want(fenced, h.save(attempt("never", 7)))
+	}
+	if has.deduplicates {
+		h.want(fenced, h.keep(longWindow))
+	}
+	if has.reloads {
+		h.want(fenced, h.reload())
 	}
 }
 
@@ -135,11 +150,16 @@ func firstWrites(s *store) {
 		for _, id := range ids {
 			want := first{h.model.jobs[id].sequence, text(id), true}
 			for _, proposed := range []uint64{0, want.sequence, h.model.cursor, h.model.cursor + 1, 1 << 50} {
-				h.wantFirst(h.put(id, proposed, payload{"type.test/other", "another"}), want)
+				r := h.put(id, proposed, payload{"type.test/other", "another"})
+				if e := h.model.jobs[id]; e.compacted() {
+					h.wantKnown(r, want.sequence, false)
+				} else {
+					h.wantFirst(r, want)
+				}
 			}
 		}
 	}
-	again("a", "b", "c", "d") // d was compacted in this epoch, or may have been
+	again("a", "b", "c", "d") // d was compacted in this epoch, or may have been: its payload may be gone
 	h.wantFirst(h.put("e", 5, text("e")), first{5, text("e"), false})
 	h = h.other(s.open())
 	h.wantJobs(h.load(), 5, "a?", "b", "e?")
