@@ -59,7 +59,13 @@ func (l queueLane) load(ctx context.Context, own uint64) (state core.QueueState,
 			loaded, e, err = l.queue.Load(ctx)
 		}
 		if err == nil {
-			state, epoch = l.state(&loaded), e.Value()
+			state, epoch = loaded.state(), e.Value()
+			if l.producer.Keeps {
+				l.resume(&loaded, &state)
+			}
+			if !l.producer.Pages && slices.ContainsFunc(loaded.messages, func(m UnconfirmedMessage) bool { return m.paged }) {
+				err = fmt.Errorf("a job was loaded without its payload, from a queue that gives out none: %w", ErrQueueConflict)
+			}
 		}
 		return err
 	})

@@ -21,10 +21,9 @@ func (c clock) now() (time.Duration, time.Time) {
 // passed is when something happened, for people to read.
 func (c clock) passed(at time.Duration) time.Time { return c.origin.Round(0).Add(at) }
 
-// state is a queue's state in the core's form.
-func (c clock) state(s *WorkQueueState) core.QueueState {
+// resume puts what a queue kept of the jobs' attempts into the core's form.
+func (c clock) resume(s *WorkQueueState, state *core.QueueState) {
 	now, wall := c.now()
-	state := s.state()
 	for i := range s.messages {
 		m := &s.messages[i]
 		if m.progress == nil {
@@ -43,7 +42,6 @@ func (c clock) state(s *WorkQueueState) core.QueueState {
 		}
 		state.Jobs[i].Progress = k
 	}
-	return state
 }
 
 // progress is what a queue shall keep, in the public form.

@@ -424,3 +424,9 @@ func (p *Producer) reset(now time.Duration, session uint64) {
 	p.out = append(out, p.out...)
 	p.emit(Effect{Kind: Restarted, Session: session})
 }
+
+// QueueSettled tells that the queue knows all that there is to know.
+func (p *Producer) QueueSettled() bool {
+	l := &p.lane
+	return !l.loading && l.under.operation == nil && len(l.stores)+len(l.accepts)+len(l.confirms)+len(l.saves) == 0
+}
