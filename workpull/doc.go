@@ -68,6 +68,9 @@
 //     WithReliableStoreAhead, WithReliableCredits (example_store_ahead_test.go).
 //   - A worker attached by address: WithReliableRemoteProducer,
 //     WithReliableIdentity and Locate (example_attached_test.go).
+//   - A queue that outlives the controller, deduplication and adoption:
+//     WithReliableDurableWorkQueue, WithReliableDeduplicationWindow,
+//     WithReliableAdoption (example_queue_test.go).
 //   - Snapshot and explanation: Inspect, Explain (example_inspect_test.go).
 //
 // Beneath the package, internal/core holds both controllers as pure state
