@@ -225,7 +225,7 @@ func (s WorkQueueState) Messages() []UnconfirmedMessage {
 
 // state is the core's form.
 func (s WorkQueueState) state() core.QueueState {
-	state := core.QueueState{Cursor: s.cursor, Jobs: make([]core.StoredJob, len(s.messages))}
+	state := core.QueueState{Cursor: s.cursor, Jobs: make([]core.StoredJob, len(s.messages)), Valid: true} // there is no other way to make one
 	for i, m := range s.messages {
 		state.Jobs[i] = core.StoredJob{ID: m.id, Sequence: m.sequence, Payload: m.payload.payload, Accepted: m.accepted, Paged: m.paged}
 	}

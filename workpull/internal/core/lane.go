@@ -58,6 +58,9 @@ type QueueState struct {
 	Jobs []StoredJob
 	// Cursor is the last sequence that was given.
 	Cursor uint64
+	// Valid tells that Validate was called, which of a long backlog takes a
+	// while.
+	Valid bool
 }
 
 // Validate holds a state to rule 67.
@@ -95,8 +98,10 @@ func NewLoadedQueue(state QueueState, epoch uint64) (*LoadedQueue, error) {
 	if epoch == 0 {
 		return nil, fmt.Errorf("epoch 0, wanted one above all before: %w", ErrQueueConflict)
 	}
-	if err := state.Validate(); err != nil {
-		return nil, err
+	if !state.Valid {
+		if err := state.Validate(); err != nil {
+			return nil, err
+		}
 	}
 	return &LoadedQueue{State: state, Epoch: epoch}, nil
 }
