@@ -53,25 +53,30 @@ type call struct {
 func (c call) String() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s(epoch %d", c.kind, c.epoch)
-	for _, j := range c.stores {
-		fmt.Fprintf(&b, ", store %s as %d holding %s", short(j.id), j.sequence, short(j.payload.value))
-	}
-	for _, id := range c.accepts {
-		fmt.Fprintf(&b, ", accept %s", short(id))
-	}
-	for _, id := range c.confirms {
-		fmt.Fprintf(&b, ", confirm %s", short(id))
-	}
-	for _, id := range c.ids {
-		fmt.Fprintf(&b, ", %s", short(id))
-	}
-	for _, p := range c.progress {
-		fmt.Fprintf(&b, ", %s of %s", short(canonical(p)), short(p.MessageID()))
-	}
+	few(&b, c.stores, func(j job) string {
+		return fmt.Sprintf("store %s as %d holding %s", short(j.id), j.sequence, short(j.payload.value))
+	})
+	few(&b, c.accepts, func(id string) string { return "accept " + short(id) })
+	few(&b, c.confirms, func(id string) string { return "confirm " + short(id) })
+	few(&b, c.ids, short)
+	few(&b, c.progress, func(p workpull.JobProgress) string {
+		return fmt.Sprintf("%s of %s", short(canonical(p)), short(p.MessageID()))
+	})
 	if c.kind == keep {
 		fmt.Fprintf(&b, ", %s", c.window)
 	}
 	return b.String() + ")"
+}
+
+// few writes the first of many things, as many as a person reads.
+func few[T any](b *strings.Builder, all []T, show func(T) string) {
+	const most = 100
+	for _, one := range all[:min(len(all), most)] {
+		b.WriteString(", " + show(one))
+	}
+	if len(all) > most {
+		fmt.Fprintf(b, ", and %d more", len(all)-most)
+	}
 }
 
 // short is a quoted string, not too long for a line.
@@ -152,20 +157,18 @@ func (r reply) String() string {
 	if r.err != nil {
 		fmt.Fprintf(&b, " (%v)", r.err)
 	}
-	for _, a := range r.results {
-		fmt.Fprintf(&b, ", %d holds %s, already %t, dropped %t", a.sequence, short(a.payload.value), a.already, a.dropped)
-	}
-	for _, p := range r.payloads {
-		fmt.Fprintf(&b, ", %s", short(p.value))
-	}
+	few(&b, r.results, func(a answer) string {
+		return fmt.Sprintf("%d holds %s, already %t, dropped %t", a.sequence, short(a.payload.value), a.already, a.dropped)
+	})
+	few(&b, r.payloads, func(p payload) string { return short(p.value) })
 	if r.completed.found {
 		fmt.Fprintf(&b, ", %d is completed, dropped %t", r.completed.sequence, r.completed.dropped)
 	}
 	if r.epoch != 0 {
 		fmt.Fprintf(&b, ", epoch %d, cursor %d", r.epoch, r.cursor)
 	}
-	for _, j := range r.jobs {
-		fmt.Fprintf(&b, ", %d %s holds %s, accepted %t, paged %t, progress %q", j.sequence, short(j.id), short(j.payload.value), j.accepted, j.paged, j.progress)
-	}
+	few(&b, r.jobs, func(j held) string {
+		return fmt.Sprintf("%d %s holds %s, accepted %t, paged %t, progress %q", j.sequence, short(j.id), short(j.payload.value), j.accepted, j.paged, j.progress)
+	})
 	return b.String()
 }

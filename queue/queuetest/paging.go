@@ -80,24 +80,29 @@ func payloadsFenced(s *store) {
 // be had, with the load or in pages of MaxPage, as it was stored (B11).
 func longBacklog(s *store) {
 	h := s.paged()
-	jobs := backlog(1_400, 2<<10)
+	jobs := backlog(1_200, 4<<10)
 	if h.model.offers.batches {
 		jobs = backlog(3_000, 8<<10)
+	}
+	var holes []string
+	var left []job
+	for i, j := range jobs { // at the front and in between
+		if i < 50 || i < 200 && i%3 == 0 {
+			holes = append(holes, j.id)
+		} else {
+			left = append(left, j)
+		}
+	}
+	if h.model.offers.batches {
 		for some := range slices.Chunk(jobs, 500) {
 			h.want(done, h.commit(some, nil, nil))
 		}
+		h.want(done, h.commit(nil, holes, holes))
 	} else {
 		for i, j := range jobs {
 			h.want(done, h.put(j.id, uint64(i+1), j.payload))
 		}
-	}
-	var left []job
-	for i, j := range jobs { // holes, at the front and in between
-		if i < 100 || i < 400 && i%3 == 0 {
-			h.finish(j.id)
-		} else {
-			left = append(left, j)
-		}
+		h.finish(holes...)
 	}
 	h = h.other(s.open())
 	r := h.load() // which asks for the pages, and the model knows what is in them
