@@ -6,14 +6,15 @@ import (
 	"fmt"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/workpull/operator/queue/memory"
 	"github.com/workpull/operator/queue/queuetest"
 	"github.com/workpull/operator/workpull"
 )
 
-// TestQueue: the memory queue is one as the contract wants it (rules 64-72, B1,
-// B8).
+// TestQueue: the memory queue is one as the contract wants it (rules 64-72), and
+// offers all that a queue may.
 func TestQueue(t *testing.T) {
 	var stores atomic.Int64
 	queuetest.Run(t, func(t *testing.T) queuetest.Open {
@@ -89,4 +90,79 @@ func TestRefusals(t *testing.T) {
 		t.Errorf("commit of the zero request: %v", err)
 	}
 	holds(t, memory.New("refusals"), 0)
+}
+
+// TestWindow: a completed job is known until its window is over by the queue's
+// clock, from whenever it became both accepted and confirmed: sooner by as much
+// as the clock jumps forward, later by as much as it jumps back (B9).
+func TestWindow(t *testing.T) {
+	ctx, name := t.Context(), t.Name()
+	t.Cleanup(func() { memory.Drop(name) })
+	q := memory.New(name)
+	start := time.Date(2031, 7, 14, 12, 0, 0, 0, time.UTC)
+	now := start
+	memory.SetClock(name, func() time.Time { return now })
+	epoch := holds(t, q, 0)
+	payload, err := workpull.NewReliablePayload("type.test/job", []byte("job"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	store := func(sequence uint64, already bool) {
+		t.Helper()
+		request, err := workpull.NewStoreRequest("job", sequence, payload)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if r, err := q.Store(ctx, epoch, request); err != nil || r.AlreadyStored() != already {
+			t.Fatalf("store: already %t: %v, wanted %t", r.AlreadyStored(), err, already)
+		}
+	}
+	if err := q.KeepCompleted(ctx, epoch, time.Hour); err != nil {
+		t.Fatal(err)
+	}
+	store(1, false)
+	if err := q.ConfirmMessage(ctx, epoch, "job"); err != nil {
+		t.Fatal(err)
+	}
+	now = now.Add(30 * time.Minute) // the window begins with the accept
+	if err := q.Accept(ctx, epoch, "job"); err != nil {
+		t.Fatal(err)
+	}
+	for _, step := range []struct {
+		at    time.Duration // after the start
+		known bool
+	}{
+		{30 * time.Minute, true},
+		{90*time.Minute - 1, true},
+		{-24 * time.Hour, true}, // a jump back
+		{89 * time.Minute, true},
+		{90 * time.Minute, false},
+		{89 * time.Minute, false}, // it was forgotten
+	} {
+		now = start.Add(step.at)
+		epoch = holds(t, q, 0)
+		m, known, err := q.Completed(ctx, "job")
+		if err != nil || known != step.known || known && !m.Time().Equal(start) {
+			t.Fatalf("%s after the start: known %t, confirmed at %s: %v, wanted %t", step.at, known, m.Time(), err, step.known)
+		}
+		if step.known {
+			store(0, true)
+		}
+	}
+	store(2, false)
+	// In the epoch of its completion it is known whatever the clock says (rule
+	// 70), in a later one until the window is over, load or no load.
+	for _, mark := range []func(context.Context, workpull.QueueEpoch, string) error{q.Accept, q.ConfirmMessage} {
+		if err := mark(ctx, epoch, "job"); err != nil {
+			t.Fatal(err)
+		}
+	}
+	now = now.Add(48 * time.Hour)
+	store(0, true)
+	now = now.Add(-48 * time.Hour)
+	epoch = holds(t, q, 0)
+	store(0, true)
+	now = now.Add(time.Hour)
+	store(3, false)
+	holds(t, q, 1)
 }
