@@ -104,8 +104,9 @@ func (q *conditional) Reload(ctx context.Context, epoch workpull.QueueEpoch) (wo
 	return state, epoch, err
 }
 
-// TestPlain: a queue that offers nothing beyond the contract passes (rules
-// 64-72), and each of the optional interfaces stands alone (B3, B9, B11, B16).
+// TestPlain: a queue that offers nothing beyond the contract passes
+// (rules 64-72), and each of the optional interfaces stands alone (B3, B9, B11,
+// B16).
 func TestPlain(t *testing.T) {
 	for _, queue := range []struct {
 		offers string
@@ -175,8 +176,9 @@ func TestClosed(t *testing.T) {
 // that name it is whole.
 const flawVariable = "QUEUETEST_FLAW"
 
-// TestFlaws: a queue that breaks a rule fails that rule's subtest (rules 64-72).
-// The suite runs in a process of its own, where it may fail.
+// TestFlaws: a queue that breaks a rule fails that rule's subtest (rules 64-72,
+// B1, B3, B8, B9, B11, B16). The suite runs in a process of its own, where it
+// may fail.
 func TestFlaws(t *testing.T) {
 	if flaw, child := os.LookupEnv(flawVariable); child {
 		open := named[whole]

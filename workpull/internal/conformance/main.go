@@ -5,8 +5,10 @@
 //	go run ./workpull/internal/conformance -check   fails where the table in the tree is another one
 //
 // A test names a rule in a comment, a failure message or a transcript's
-// heading: "rule 47", "rules 1, 73", "B4". A rule that no test names, or of
-// which a test fails, is an error in either mode.
+// heading: "rule 47", "rules 1, 73", "B4". The subtests of queue/queuetest name
+// theirs as each queue runs them. A rule that no test names, or of which a test
+// fails, is an error in either mode. Of the queues' tests only those run that
+// name a rule.
 package main
 
 import (
@@ -41,8 +43,11 @@ func run(check bool) error {
 	if err != nil {
 		return err
 	}
-	passed, err := results()
+	passed, err := results("./workpull/...")
 	if err != nil {
+		return err
+	}
+	if err := queues(named, passed); err != nil {
 		return err
 	}
 	text, err := render(named, passed)
@@ -89,22 +94,26 @@ func namesIn(text string) []string {
 	return append(out, extension.FindAllString(text, -1)...)
 }
 
-// scan maps each rule to the tests that name it, as package/Test names.
-func scan(root string) (map[string][]string, error) {
-	named := map[string][]string{}
-	note := func(rule, test string) {
-		if !slices.Contains(named[rule], test) {
-			named[rule] = append(named[rule], test)
-		}
+// tests are those that name a rule, as package/Test names, by rule.
+type tests map[string][]string
+
+func (t tests) note(rule, test string) {
+	if !slices.Contains(t[rule], test) {
+		t[rule] = append(t[rule], test)
 	}
+}
+
+// scan finds the tests below a folder.
+func scan(root string) (tests, error) {
+	named := tests{}
 	err := filepath.WalkDir(root, func(path string, d fs.DirEntry, err error) error {
 		switch {
 		case err != nil || d.IsDir():
 			return err
 		case strings.HasSuffix(path, "_test.go"):
-			return scanGo(path, note)
+			return scanGo(path, named.note)
 		case strings.Contains(path, "/testdata/") && strings.HasSuffix(path, ".txt"):
-			return scanTranscript(path, note)
+			return scanTranscript(path, named.note)
 		}
 		return nil
 	})
@@ -162,9 +171,10 @@ func scanGo(path string, note func(rule, test string)) error {
 	return scanner.Err()
 }
 
-// results runs the tests and tells which passed.
-func results() (map[string]bool, error) {
-	command := exec.Command("go", "test", "-json", "./workpull/...")
+// results runs the tests and tells which passed. Those that were skipped are
+// not among them.
+func results(arguments ...string) (map[string]bool, error) {
+	command := exec.Command("go", append([]string{"test", "-json"}, arguments...)...)
 	command.Stderr = os.Stderr
 	out, err := command.Output()
 	var failed *exec.ExitError
@@ -187,7 +197,7 @@ func results() (map[string]bool, error) {
 	return passed, nil
 }
 
-func render(named map[string][]string, passed map[string]bool) ([]byte, error) {
+func render(named tests, passed map[string]bool) ([]byte, error) {
 	var b bytes.Buffer
 	b.WriteString("# Conformance\n\nThe rules of the work-pulling pattern, and the tests that hold them. Written by\n`make conformance`, which runs the tests.\n\n| rule | what | test | result |\n|---|---|---|---|\n")
 	var wrong []error
