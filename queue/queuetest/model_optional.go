@@ -64,20 +64,20 @@ func (m *model) save(c call) verdicts {
 	return allowed
 }
 
-// keep sets the window of completed jobs (B9). One that is opened need not hold
-// for what was completed while there was none, which a queue may have thrown
-// away.
+// keep sets the window of completed jobs, those included that completed before
+// and are known (B9).
 func (m *model) keep(window time.Duration) {
 	m.window = window
-	if window > 0 {
-		return
-	}
 	for id, e := range m.jobs {
-		if e.compacted() {
-			e.loose = true
-			e.forgettable = e.forgettable || e.earlier
-			m.jobs[id] = e
+		switch {
+		case !e.compacted() || e.forgettable:
+			continue
+		case window == 0:
+			e.loose, e.forgettable = true, e.earlier
+		default:
+			e.loose = false
 		}
+		m.jobs[id] = e
 	}
 }
 
