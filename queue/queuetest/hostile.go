@@ -158,6 +158,9 @@ func contextsOver(s *store) {
 			}
 		}
 	}
+	h.want(done, h.accept("a")) // it is still the owner, and none of it was done
+	h = h.other(s.open())
+	h.wantJobs(h.load(), 1, "a")
 }
 
 // failedLoad: a writer goes on under its epoch when a load fails, its own or
@@ -189,7 +192,7 @@ func cutOff(s *store) {
 	h := s.begin()
 	h.next("a")
 	chance := rand.New(rand.NewPCG(6, 6))
-	for range 40 {
+	for range 20 {
 		for _, c := range h.calls() {
 			if c.kind == load || c.kind == reload {
 				continue

@@ -104,6 +104,40 @@ func (q *conditional) Reload(ctx context.Context, epoch workpull.QueueEpoch) (wo
 	return state, epoch, err
 }
 
+// frugal leaves every payload with the queue.
+type frugal struct{ memory.Queue }
+
+func (q *frugal) Load(ctx context.Context) (workpull.WorkQueueState, workpull.QueueEpoch, error) {
+	state, epoch, err := q.Queue.Load(ctx)
+	if err == nil {
+		state, err = left(state)
+	}
+	return state, epoch, err
+}
+
+func (q *frugal) Reload(ctx context.Context, epoch workpull.QueueEpoch) (workpull.WorkQueueState, workpull.QueueEpoch, error) {
+	state, epoch, err := q.Queue.Reload(ctx, epoch)
+	if err == nil {
+		state, err = left(state)
+	}
+	return state, epoch, err
+}
+
+func left(state workpull.WorkQueueState) (workpull.WorkQueueState, error) {
+	messages := state.Messages()
+	for i, m := range messages {
+		paged, err := workpull.NewPagedMessage(m.MessageID(), m.Sequence(), m.Accepted())
+		if p, ok := m.Progress(); ok && err == nil {
+			paged, err = paged.WithProgress(p)
+		}
+		if err != nil {
+			return state, err
+		}
+		messages[i] = paged
+	}
+	return workpull.NewWorkQueueState(state.Cursor(), messages)
+}
+
 // TestPlain: a queue that offers nothing beyond the contract passes
 // (rules 64-72), and each of the optional interfaces stands alone (B3, B9, B11,
 // B16).
@@ -117,6 +151,7 @@ func TestPlain(t *testing.T) {
 		{"attempts", named[attempts]},
 		{"deduplication", named[deduplicating]},
 		{"conditional reload", named[conditional]},
+		{"everything, and pages from the first job", named[frugal]},
 	} {
 		t.Run(queue.offers, func(t *testing.T) { queuetest.Run(t, factory(queue.open)) })
 	}
