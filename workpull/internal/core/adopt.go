@@ -26,7 +26,9 @@ func (p *Producer) settle(now time.Duration) {
 	}
 	p.settled = 0
 	for p.waiting.length > 0 {
-		p.loaded.pushBack(p.waiting.popFront())
+		j := p.waiting.popFront()
+		p.leave(&p.loaded, j)
+		p.loaded.pushBack(j)
 	}
 	p.waiting, p.loaded = p.loaded, pool{}
 }

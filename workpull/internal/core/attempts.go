@@ -150,6 +150,9 @@ func (p *Producer) retry(now time.Duration, j *Job) {
 // delay lets a job wait until it is due.
 func (p *Producer) delay(j *Job) {
 	j.state = jobDelayed
+	if p.cfg.Pages && len(p.delayed) >= 2*p.pageSize() { // B11
+		j.Payload = Payload{}
+	}
 	heap.Push(&p.delayed, j)
 }
 

@@ -355,6 +355,7 @@ func (p *Producer) stored(h *handshake, s *StoreOutcome) {
 			job.dropped = job.dropped || s.Dropped
 		} else {
 			p.jobs[h.id] = job
+			p.weigh(&job.Payload)
 		}
 	}
 	h.answer(job)

@@ -11,8 +11,9 @@ import (
 // that dispatch does not wait for the queue.
 
 const (
-	// pageBytes is about how much is asked for at once, and twice that, before
-	// what is given out, is how much of the pool is held in memory.
+	// pageBytes is about how much is asked for at once, and twice that, beside
+	// what was given out, is how much of the pool is held in memory, and of what
+	// waits for its backoff.
 	pageBytes = 4 << 20
 	// maxPage bounds the payloads that are asked for at once.
 	maxPage = 1024
@@ -33,7 +34,7 @@ func (p *Producer) paged(j *Job) bool { return p.cfg.Pages && j.Payload.TypeURL 
 
 // pageSize is how many payloads make up a page.
 func (p *Producer) pageSize() int {
-	return max(1, min(maxPage, pageBytes/max(1, p.paging.mean)))
+	return max(1, min(maxPage, p.cfg.PageBytes/max(1, p.paging.mean)))
 }
 
 // weigh takes the size of a payload into the mean.

@@ -31,6 +31,8 @@ type ProducerConfig struct {
 	// payloads (B11), keeps what befalls jobs (B3), remembers what is done (B9)
 	// and can be loaded again on a condition (B16).
 	Pages, Keeps, Remembers, Reloads bool
+	// PageBytes is about how much is asked for at once; 0 is 4 MiB (B11).
+	PageBytes int
 	// Window is how long a MessageID that is done stays known, 0 for no longer
 	// than the queue wants (B9).
 	Window time.Duration
@@ -138,6 +140,8 @@ func NewProducer(cfg ProducerConfig) (*Producer, error) {
 		return nil, fmt.Errorf("batches: there is no queue that takes them")
 	case (cfg.Pages || cfg.Keeps || cfg.Remembers || cfg.Reloads || cfg.Settle != 0) && !cfg.Durable:
 		return nil, fmt.Errorf("a queue's abilities: there is no queue")
+	case cfg.PageBytes < 0:
+		return nil, fmt.Errorf("page: is %d bytes, wanted more than zero", cfg.PageBytes)
 	case cfg.Window < 0 || cfg.Settle < 0:
 		return nil, fmt.Errorf("deduplication window %v, settling time %v: wanted zero or more", cfg.Window, cfg.Settle)
 	case cfg.Lease < 0:
@@ -145,6 +149,9 @@ func NewProducer(cfg ProducerConfig) (*Producer, error) {
 	}
 	if cfg.Credits == 0 {
 		cfg.Credits = 1
+	}
+	if cfg.PageBytes == 0 {
+		cfg.PageBytes = pageBytes
 	}
 	if cfg.Lease == 0 {
 		cfg.Lease = DefaultLease

@@ -118,7 +118,7 @@ func (s *producerScript) run(t *testing.T, d *datadriven.TestData) string {
 			Credits:       int(a.num("credits", 0)), StoreAhead: int(a.num("store-ahead", 0)),
 			Packed: a.has("packed"), Lease: a.duration("lease", 0), Confirmations: a.has("confirmations"),
 			MaxAttempts: int(a.num("attempts", 0)), Durable: a.has("durable"), Batches: a.has("batches"),
-			Pages: a.has("pages"), Keeps: a.has("keeps"), Remembers: a.has("remembers"), Reloads: a.has("reloads"),
+			Pages: a.has("pages"), PageBytes: int(a.num("page-bytes", 0)), Keeps: a.has("keeps"), Remembers: a.has("remembers"), Reloads: a.has("reloads"),
 			Window: a.duration("window", 0), Settle: a.duration("settle", 0), FirstBackoff: a.duration("first-backoff", 0), LastBackoff: a.duration("last-backoff", 0),
 		})
 		if err != nil {
@@ -135,7 +135,7 @@ func (s *producerScript) run(t *testing.T, d *datadriven.TestData) string {
 	case "fetched":
 		payloads := make([]Payload, a.num("payloads", uint64(len(s.p.paging.asked))))
 		for i := range payloads {
-			payloads[i] = Payload{TypeURL: "job", Value: []byte("x")}
+			payloads[i] = Payload{TypeURL: "job", Value: make([]byte, a.num("size", 1))}
 		}
 		s.p.Fetched(s.now, a.num("session", s.p.session), a.num("operation", s.p.paging.number), payloads, a.err(), 777)
 	case "exhaust":
@@ -168,7 +168,7 @@ func (s *producerScript) run(t *testing.T, d *datadriven.TestData) string {
 	case "request", "ack", "farewell", "stop":
 		s.control(a)
 	case "produce":
-		s.p.Produced(s.now, Peer(a.str("from", string(self))), a.num("session", s.p.session), a.num("token", s.token), a.str("id", "job"), Payload{TypeURL: "job", Value: []byte("x")})
+		s.p.Produced(s.now, Peer(a.str("from", string(self))), a.num("session", s.p.session), a.num("token", s.token), a.str("id", "job"), Payload{TypeURL: "job", Value: make([]byte, a.num("size", 1))})
 	case "stored-ack":
 		s.p.StoredAck(s.now, Peer(a.str("from", string(self))), a.num("session", s.p.session), a.num("token", s.token))
 	case "submit":
@@ -239,6 +239,8 @@ func (s *producerScript) run(t *testing.T, d *datadriven.TestData) string {
 			b.WriteByte('\n')
 		}
 		return b.String()
+	case "remembered":
+		return fmt.Sprintf("%d", len(s.p.memory.jobs))
 	case "recall-due":
 		s.p.RecallDue(s.now)
 	case "late":
@@ -385,6 +387,9 @@ func describe(e Effect) string {
 		s := fmt.Sprintf("Dispatch to=%s %d:%s attempt=%d", e.Peer, e.Sequence, e.Delivery.ID, e.Delivery.Attempt)
 		if e.Delivery.Announce {
 			s += " announce"
+		}
+		if e.Delivery.Payload.TypeURL == "" {
+			s += " WITHOUT A PAYLOAD"
 		}
 		return s
 	case DeadLettered:

@@ -55,7 +55,7 @@ var mutants = []mutant{
 	// The consumer controller.
 	{"74", "registrations carry one nonce", "consumer.go", "\tc.nonce++\n", "\tc.nonce = 1\n"},
 	{"75", "every incarnation counts its nonces from one", "consumer.go", "nonce: cfg.FirstNonce, ", ""},
-	{"75", "an acknowledgement of an earlier registration is adopted", "consumer.go", " || nonce != c.nonce ||", " ||"},
+	{"75", "an acknowledgement of an earlier registration is adopted", "consumer.go", " || g.Nonce != c.nonce ||", " ||"},
 	{"75", "a registration is answered by two sessions", "consumer.go", "\t\tif c.answered {", "\t\tif false {"},
 	{"76", "the same binding begins afresh", "consumer.go", "if session != c.session || binding != c.binding {", "{"},
 	{"76, 80", "a new binding frees a worker that is busy", "consumer.go", "\t\tc.running.stale = true\n", "\t\tc.running = nil\n"},
@@ -124,7 +124,7 @@ var mutants = []mutant{
 	{"16", "a finished job that is resubmitted runs again", "lane.go", "\t\t\tjob.state = jobFinished\n", "\t\t\tp.jobs[h.id] = job\n"},
 	{"16", "what was dropped is told to be done when it is submitted again", "lane.go", "j.state == jobFinished && !j.dropped {", "j.state == jobFinished {"},
 	{"16", "a resubmission of a loaded job is not accepted", "lane.go", "if job.accepted || job.accepting { // a resubmission", "if job.accepted || job.accepting || job.state != jobStored { // a resubmission"},
-	{"B1", "what is loaded counts as accepted", "lane.go", "accepted: s.Accepted}", "accepted: true}"},
+	{"B1", "what is loaded counts as accepted", "lane.go", "accepted: s.Accepted, loaded", "accepted: true, loaded"},
 	{"B1", "only accepted jobs are loaded", "lane.go", "\t\ts := &state.Jobs[i]\n", "\t\ts := &state.Jobs[i]\n\t\tif !s.Accepted {\n\t\t\tcontinue\n\t\t}\n"},
 	{"B8", "one store a commit", "lane.go", "\t\tn = maxBatch\n", ""},
 	{"B10", "confirmed is told before it is durable", "flow.go", "\t\tj.state = jobConfirming\n", "\t\tj.state = jobConfirming\n\t\tp.tellConfirmed(j)\n"},
