@@ -58,9 +58,9 @@ func (p *Producer) save() bool {
 }
 
 // saved notes that the queue has it. A dead letter that is given up is
-// confirmed now.
+// confirmed now, unless it was given up while what was written was older.
 func (p *Producer) saved(now time.Duration, j *Job) {
-	if j.state == jobDropping {
+	if j.state == jobDropping && !j.unsaved {
 		p.complete(now, j)
 	}
 }
