@@ -156,6 +156,7 @@ type lane struct {
 	durable bool
 	loading bool
 	epoch   uint64
+	own     uint64 // the epoch that this controller had when it began anew (B16)
 	last    uint64 // number of the last operation
 
 	stores   []uint64 // tokens of handshakes that wait to be stored
@@ -188,12 +189,12 @@ type acceptance struct {
 
 // load asks for the queue's state, under a fresh epoch. A controller that begins
 // anew takes the queue from nobody: only what is still in its own epoch (B16).
-func (p *Producer) load(own uint64) {
+func (p *Producer) load() {
 	p.lane.loading = true
 	p.lane.last++
 	o := &QueueOperation{Number: p.lane.last}
 	if p.cfg.Reloads {
-		o.Epoch = own
+		o.Epoch = p.lane.own
 	}
 	p.emit(Effect{Kind: Load, Session: p.session, Operation: o})
 }

@@ -172,7 +172,10 @@ func NewProducer(cfg ProducerConfig) (*Producer, error) {
 // gone, and timers of earlier incarnations are stale (rule 2). A queue that was
 // loaded already comes with it; otherwise one is loaded first (rules 55, 56).
 func (p *Producer) Start(now time.Duration, session uint64, queue *LoadedQueue) {
-	epoch := p.lane.epoch
+	own := p.lane.epoch
+	if p.lane.loading {
+		own = p.lane.own
+	}
 	*p = Producer{
 		cfg: p.cfg, out: p.out[:0], taken: p.taken,
 		session:    session,
@@ -189,9 +192,9 @@ func (p *Producer) Start(now time.Duration, session uint64, queue *LoadedQueue) 
 		memory:     memory{jobs: map[string]*Job{}},
 	}
 	if p.cfg.Durable {
-		p.lane = lane{durable: true, dropped: map[string]struct{}{}}
+		p.lane = lane{durable: true, own: own, dropped: map[string]struct{}{}}
 		if queue == nil {
-			p.load(epoch)
+			p.load()
 			return
 		}
 		p.takeOver(now, &queue.State, queue.Epoch)
