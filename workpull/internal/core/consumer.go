@@ -178,7 +178,9 @@ func (c *Consumer) RegisterAck(now time.Duration, from Peer, session, binding ui
 		}
 	}
 	c.answered = true
-	c.epoch, c.epochAt = g.Epoch, now
+	if g.Epoch > 0 { // else the producer has no queue, or has not loaded it yet
+		c.epoch, c.epochAt = g.Epoch, now
+	}
 	c.hear()
 	c.lease, c.retiredBy = g.Lease, 0
 	if g.Retired {

@@ -216,6 +216,11 @@ func (p *Producer) Loaded(now time.Duration, session, number uint64, state Queue
 	}
 	p.lane.loading = false
 	p.takeOver(now, &queue.State, queue.Epoch)
+	early := p.early
+	p.early = nil
+	for _, r := range early {
+		p.Verified(now, r.peer, r.reg, true, r.binding)
+	}
 	p.pump(now)
 }
 

@@ -90,6 +90,7 @@ type Producer struct {
 	byPeer     map[Peer]*binding
 	byIdentity map[string]*binding
 	verifying  map[Peer]struct{}
+	early      []successor // verified before the queue was loaded (B15)
 	successors map[uint64]successor
 	ended      map[uint64]*endedBinding
 

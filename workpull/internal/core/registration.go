@@ -34,9 +34,13 @@ func (p *Producer) renew(now time.Duration, b *binding, r Registration) {
 }
 
 func (p *Producer) acknowledge(b *binding) {
+	adopted := b.adopted
+	if b.confirmed > 0 { // it has heard of it
+		adopted = nil
+	}
 	p.emit(Effect{
 		Kind: RegisterAck, Peer: b.peer, Link: &b.link, Session: p.session, Binding: b.id,
-		Grant: &Grant{Confirmed: b.confirmed, Nonce: b.reg.Nonce, Lease: p.cfg.Lease, Retired: b.retired, Epoch: p.lane.epoch, Adopted: b.adopted},
+		Grant: &Grant{Confirmed: b.confirmed, Nonce: b.reg.Nonce, Lease: p.cfg.Lease, Retired: b.retired, Epoch: p.lane.epoch, Adopted: adopted},
 	})
 }
 
@@ -51,6 +55,10 @@ func (p *Producer) Verified(now time.Duration, from Peer, r Registration, ok boo
 		return
 	}
 	delete(p.verifying, from)
+	if ok && p.lane.loading && p.cfg.Settle > 0 { // what it runs may be in the queue (B15)
+		p.early = append(p.early, successor{peer: from, reg: r, binding: id})
+		return
+	}
 	if !ok || id == 0 || p.bindings[id] != nil { // rule 22
 		return
 	}
