@@ -74,33 +74,37 @@ func Programs() (string, error) {
 // ends with the test.
 func New(t testing.TB, settings ...string) *Server {
 	t.Helper()
-	return NewIn(t, "", settings...)
+	return NewLog(t, "", settings...)
 }
 
-// NewIn is New in a folder that the caller made, such as a file system that is
-// small.
-func NewIn(t testing.TB, parent string, settings ...string) *Server {
+// NewLog is New with the write-ahead log in a folder that is not there yet, such
+// as one in a file system that is small.
+func NewLog(t testing.TB, folder string, settings ...string) *Server {
 	t.Helper()
-	s, err := create(t, parent, settings)
+	s, err := create(t, folder, settings)
+	t.Cleanup(func() { s.remove(t.Errorf) })
 	if err != nil {
 		t.Fatalf("start PostgreSQL: %v", err)
 	}
-	t.Cleanup(func() { s.remove(t.Errorf) })
 	return s
 }
 
-func create(t testing.TB, parent string, settings []string) (*Server, error) {
-	s, err := blank(t, parent)
+func create(t testing.TB, logFolder string, settings []string) (*Server, error) {
+	s, err := blank(t)
 	if err != nil {
-		return nil, err
+		return s, err
 	}
 	password := filepath.Join(s.folder, "password")
 	if err := os.WriteFile(password, []byte(Password+"\n"), 0o644); err != nil {
 		return s, err
 	}
 	// It is made without syncing, and runs with it.
-	if err := s.run("initdb", "-D", s.data(), "-U", Superuser, "--pwfile", password, "--auth-local=trust", "--auth-host=scram-sha-256",
-		"--no-locale", "-E", "UTF8", "--no-sync", "--wal-segsize=1"); err != nil {
+	args := []string{"-D", s.data(), "-U", Superuser, "--pwfile", password, "--auth-local=trust", "--auth-host=scram-sha-256",
+		"--no-locale", "-E", "UTF8", "--no-sync", "--wal-segsize=1"}
+	if logFolder != "" {
+		args = append(args, "--waldir", logFolder)
+	}
+	if err := s.run("initdb", args...); err != nil {
 		return s, err
 	}
 	defaults := []string{
@@ -114,7 +118,7 @@ func create(t testing.TB, parent string, settings []string) (*Server, error) {
 }
 
 // blank is a server without a data folder.
-func blank(t testing.TB, parent string) (*Server, error) {
+func blank(t testing.TB) (*Server, error) {
 	programs, err := Programs()
 	if err != nil {
 		return nil, err
@@ -126,14 +130,14 @@ func blank(t testing.TB, parent string) (*Server, error) {
 		}
 	}
 	// Not in t.TempDir, which only its owner may enter.
-	if s.folder, err = os.MkdirTemp(parent, "workpull-pg-"); err != nil {
+	if s.folder, err = os.MkdirTemp("", "workpull-pg-"); err != nil {
 		return nil, err
 	}
-	return s, s.own(s.folder)
+	return s, s.Own(s.folder)
 }
 
-// own gives a file to whoever runs the server.
-func (s *Server) own(path string) error {
+// Own gives a file to whoever runs the server.
+func (s *Server) Own(path string) error {
 	if s.owner == nil {
 		return nil
 	}

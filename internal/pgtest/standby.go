@@ -22,7 +22,7 @@ func (s *Server) Standby(t testing.TB, name string) *Server {
 }
 
 func (s *Server) standby(t testing.TB, name string) (*Server, error) {
-	standby, err := blank(t, "")
+	standby, err := blank(t)
 	if err != nil {
 		return standby, err
 	}

@@ -51,6 +51,7 @@ DECLARE
     f record;
     moment timestamptz := clock_timestamp();
     added bigint := 0;
+    looked boolean;
     touched bigint;
     finished bytea[];
     gone bigint;
@@ -66,27 +67,31 @@ BEGIN
         gone := workpull.forget_1(f.number, gone, f.completed - remembered, moment - f.kept * interval '1 microsecond', steps);
     END IF;
 
-    IF cardinality(new_keys) > 0 THEN
-        SELECT array_agg(n.place::integer), array_agg(j.sequence), array_agg(j.state), array_agg(j.type_url), array_agg(j.payload)
-        INTO known, sequences, states, types, payloads
-        FROM unnest(new_keys) WITH ORDINALITY AS n (key, place)
-        JOIN workpull.jobs j ON j.flow = f.number AND j.key = n.key;
-        IF known IS NULL THEN
-            IF proposed <> f.cursor + 1 THEN
-                RAISE EXCEPTION USING ERRCODE = 'WP002', DETAIL = '1',
-                    MESSAGE = format('proposes sequence %s, the cursor is %s', proposed, f.cursor);
-            END IF;
+    looked := proposed IS NOT NULL OR cardinality(new_keys) = 0;
+    IF NOT looked THEN
+        BEGIN
             INSERT INTO workpull.jobs (sequence, flow, key, message_id, type_url, payload)
             SELECT f.cursor + n.place, f.number, n.key, n.id, n.type_url, n.payload
             FROM unnest(new_keys, new_ids, new_types, new_payloads) WITH ORDINALITY AS n (key, id, type_url, payload, place);
             added := cardinality(new_keys);
-        ELSIF cardinality(known) < cardinality(new_keys) THEN
-            INSERT INTO workpull.jobs (sequence, flow, key, message_id, type_url, payload)
-            SELECT f.cursor + row_number() OVER (ORDER BY n.place), f.number, n.key, n.id, n.type_url, n.payload
-            FROM unnest(new_keys, new_ids, new_types, new_payloads) WITH ORDINALITY AS n (key, id, type_url, payload, place)
-            WHERE n.place <> ALL (known);
-            added := cardinality(new_keys) - cardinality(known);
+        EXCEPTION WHEN unique_violation THEN
+            looked := true;
+        END;
+    END IF;
+    IF looked AND cardinality(new_keys) > 0 THEN
+        SELECT array_agg(n.place::integer), array_agg(j.sequence), array_agg(j.state), array_agg(j.type_url), array_agg(j.payload)
+        INTO known, sequences, states, types, payloads
+        FROM unnest(new_keys) WITH ORDINALITY AS n (key, place)
+        JOIN workpull.jobs j ON j.flow = f.number AND j.key = n.key;
+        IF known IS NULL AND proposed <> f.cursor + 1 THEN
+            RAISE EXCEPTION USING ERRCODE = 'WP002', DETAIL = '1',
+                MESSAGE = format('proposes sequence %s, the cursor is %s', proposed, f.cursor);
         END IF;
+        INSERT INTO workpull.jobs (sequence, flow, key, message_id, type_url, payload)
+        SELECT f.cursor + row_number() OVER (ORDER BY n.place), f.number, n.key, n.id, n.type_url, n.payload
+        FROM unnest(new_keys, new_ids, new_types, new_payloads) WITH ORDINALITY AS n (key, id, type_url, payload, place)
+        WHERE n.place <> ALL (coalesce(known, '{}'));
+        added := cardinality(new_keys) - coalesce(cardinality(known), 0);
     END IF;
 
     IF cardinality(mark_keys) > 0 THEN
