@@ -80,8 +80,11 @@ func migrate(ctx context.Context, conn *pgx.Conn, files fs.FS) error {
 func version(ctx context.Context, conn interface {
 	QueryRow(context.Context, string, ...any) pgx.Row
 }) (int, error) {
+	// Not to_regclass, which may not have heard of what was committed while the
+	// lock was waited for.
+	const exists = "SELECT EXISTS (SELECT FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace WHERE n.nspname = 'workpull' AND c.relname = 'migrations')"
 	var there bool
-	if err := conn.QueryRow(ctx, "SELECT to_regclass('workpull.migrations') IS NOT NULL").Scan(&there); err != nil || !there {
+	if err := conn.QueryRow(ctx, exists).Scan(&there); err != nil || !there {
 		return 0, err
 	}
 	var version int
