@@ -183,6 +183,14 @@ test-setup: $(HELM) $(KUSTOMIZE)
 	  [ "$$(id -u)" = 0 ] || { echo "not root: install gcc and libc6-dev yourself" >&2; exit 1; }; \
 	  apt-get update -q && DEBIAN_FRONTEND=noninteractive apt-get install -y -q --no-install-recommends gcc libc6-dev; \
 	fi
+	@if ! ls /usr/lib/postgresql/*/bin/initdb > /dev/null 2>&1; then \
+	  echo "the tests run PostgreSQL servers of their own: installing Debian's, without starting its service"; \
+	  [ "$$(id -u)" = 0 ] || { echo "not root: install postgresql-15 or later yourself" >&2; exit 1; }; \
+	  export DEBIAN_FRONTEND=noninteractive; \
+	  apt-get update -q && apt-get install -y -q --no-install-recommends postgresql-common; \
+	  sed -i -E 's/^#?(create_main_cluster) .*/\1 = false/' /etc/postgresql-common/createcluster.conf; \
+	  apt-get install -y -q --no-install-recommends postgresql; \
+	fi
 	$(CLUSTER) assets > /dev/null
 
 # The tests' cluster, beside the demo's. `make e2e-run RUN=TestScale` repeats one
