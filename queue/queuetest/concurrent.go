@@ -175,6 +175,7 @@ func someCall(dice *rand.Rand, has offers, writer string, next uint64) call {
 type racer struct {
 	queue         workpull.DurableWorkQueue
 	id            string
+	takes         bool // it loads, whoever owns the queue
 	loaded, wrote reply
 }
 

@@ -79,18 +79,18 @@ func racingReloads(s *store) {
 	}
 	ctx, cancel := bounded()
 	defer cancel()
-	owned, stored := h.epoch, uint64(0)
+	owned, stored := h.epoch, 0
 	for race := range races {
 		racers := make([]*racer, writers)
 		var start, all sync.WaitGroup
 		start.Add(writers)
 		for i := range racers {
-			r := &racer{queue: queues[i], id: fmt.Sprintf("job %d of race %d", i, race)}
-			racers[i] = r
 			c := call{kind: reload, epoch: owned}
-			if race%2 == 1 && i < 2 { // half of the races are among owners only
+			if race%2 == 1 && i < 2 { // every other race is among reloads alone
 				c = call{kind: load}
 			}
+			r := &racer{queue: queues[i], id: fmt.Sprintf("job %d of race %d", i, race), takes: c.kind == load}
+			racers[i] = r
 			all.Go(func() {
 				start.Done()
 				start.Wait()
@@ -100,35 +100,8 @@ func racingReloads(s *store) {
 			})
 		}
 		all.Wait()
-		epochs := map[uint64]bool{}
-		var last *racer
-		reloads := 0
-		for i, r := range racers {
-			loads := race%2 == 1 && i < 2
-			switch {
-			case r.loaded.verdict == fenced && !loads:
-				continue
-			case r.loaded.verdict != done || r.loaded.epoch <= owned || epochs[r.loaded.epoch]:
-				s.Fatalf("racer %d after epoch %d: %s, wanted an epoch that nobody had", i, owned, r.loaded)
-			case !loads:
-				reloads++
-			}
-			epochs[r.loaded.epoch] = true
-			if last == nil || r.loaded.epoch > last.loaded.epoch {
-				last = r
-			}
-			if r.wrote.verdict == done {
-				stored++
-			}
-		}
-		switch {
-		case last == nil:
-			s.Fatalf("race %d: nobody owns the queue", race)
-		case reloads > 1 || reloads == 0 && race%2 == 0:
-			s.Fatalf("race %d: %d reloads under epoch %d, wanted one", race, reloads, owned)
-		case last.wrote.verdict != done:
-			s.Fatalf("store under the latest epoch, %d: %s", last.loaded.epoch, last.wrote)
-		}
+		last, wrote := s.settled(owned, racers)
+		stored += wrote
 		for _, r := range racers {
 			if r == last {
 				continue
@@ -136,14 +109,47 @@ func racingReloads(s *store) {
 			if again := perform(ctx, r.queue, call{kind: reload, epoch: r.loaded.epoch}); again.verdict != fenced {
 				s.Fatalf("reload under epoch %d of %d: %s", r.loaded.epoch, last.loaded.epoch, again)
 			}
-			if r.loaded.verdict == done && r.wrote.verdict != done && r.wrote.verdict != fenced {
-				s.Fatalf("store under epoch %d of %d: %s", r.loaded.epoch, last.loaded.epoch, r.wrote)
-			}
 		}
 		r := perform(ctx, last.queue, call{kind: reload, epoch: last.loaded.epoch})
-		if r.verdict != done || r.cursor != stored || uint64(len(r.jobs)) != stored {
+		if r.verdict != done || r.cursor != uint64(stored) || len(r.jobs) != stored {
 			s.Fatalf("reload by the owner: %s, wanted the %d jobs that were stored", r, stored)
 		}
 		owned = r.epoch
 	}
+}
+
+// settled returns the racer that owns the queue after a race that began under
+// the epoch, and how many jobs were stored.
+func (s *store) settled(owned uint64, racers []*racer) (last *racer, stored int) {
+	s.Helper()
+	epochs := map[uint64]bool{}
+	loads, reloads := 0, 0
+	for _, r := range racers {
+		switch {
+		case r.loaded.verdict == fenced && !r.takes:
+			continue
+		case r.loaded.verdict != done || r.loaded.epoch <= owned || epochs[r.loaded.epoch]:
+			s.Fatalf("%s after epoch %d, wanted an epoch that nobody had", r.loaded, owned)
+		case r.wrote.verdict != done && r.wrote.verdict != fenced:
+			s.Fatalf("store under epoch %d: %s", r.loaded.epoch, r.wrote)
+		case r.takes:
+			loads++
+		default:
+			reloads++
+		}
+		if r.wrote.verdict == done {
+			stored++
+		}
+		epochs[r.loaded.epoch] = true
+		if last == nil || r.loaded.epoch > last.loaded.epoch {
+			last = r
+		}
+	}
+	switch {
+	case reloads > 1 || loads+reloads == 0:
+		s.Fatalf("%d loads and %d reloads under epoch %d, wanted one reload at most, and an owner", loads, reloads, owned)
+	case last.wrote.verdict != done:
+		s.Fatalf("store under the latest epoch, %d: %s", last.loaded.epoch, last.wrote)
+	}
+	return last, stored
 }

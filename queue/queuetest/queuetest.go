@@ -37,7 +37,7 @@ import (
 type Open func(t *testing.T) workpull.DurableWorkQueue
 
 // Factory makes a fresh, empty store and returns how to open it. What belongs
-// to the store is released with t.Cleanup; the suite makes some two hundred.
+// to the store is released with t.Cleanup; the suite makes some 240.
 type Factory func(t *testing.T) Open
 
 // patience is how long an operation may take before it counts as one that never
