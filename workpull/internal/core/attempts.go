@@ -232,7 +232,7 @@ func (p *Producer) dispatchSolos(now time.Duration) {
 		b.alone = true
 		p.assign(now, b, p.solos.popFront())
 	}
-	for p.reserved < p.solos.length {
+	for p.reserved < p.solos.length && p.vacant.empty() { // else the first one's payload is not there yet
 		slot, ok := p.eligible.next(p.turn)
 		if !ok {
 			return

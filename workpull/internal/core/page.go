@@ -1,6 +1,7 @@
 package core
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"time"
@@ -34,15 +35,13 @@ func (p *Producer) paged(j *Job) bool { return p.cfg.Pages && j.Payload.TypeURL 
 
 // pageSize is how many payloads make up a page.
 func (p *Producer) pageSize() int {
-	return max(1, min(maxPage, p.cfg.PageBytes/max(1, p.paging.mean)))
+	return max(1, min(maxPage, p.cfg.PageBytes/cmp.Or(p.paging.mean, guessedSize)))
 }
 
 // weigh takes the size of a payload into the mean.
 func (p *Producer) weigh(payload *Payload) {
-	if p.paging.mean == 0 {
-		p.paging.mean = guessedSize
-	}
-	p.paging.mean += (len(payload.TypeURL) + len(payload.Value) - p.paging.mean) / 16
+	mean := cmp.Or(p.paging.mean, guessedSize)
+	p.paging.mean = max(1, mean+(len(payload.TypeURL)+len(payload.Value)-mean)/16)
 }
 
 // leave leaves the payload of a job with the queue if enough are held before
