@@ -68,7 +68,7 @@ type Consumer struct {
 	lastAsk    time.Duration
 	asked      bool
 
-	epoch    uint64                // the highest of a producer, and when it was heard
+	epoch    uint64                // of the producer, and when that was heard last
 	epochAt  time.Duration         //
 	outcomes [lastOutcomes]outcome // of the last attempts (B15)
 	noted    int
@@ -179,9 +179,9 @@ func (c *Consumer) RegisterAck(now time.Duration, from Peer, session, binding ui
 	}
 	c.answered = true
 	if g.Epoch > 0 { // else the producer has no queue, or has not loaded it yet
-		c.epoch, c.epochAt = g.Epoch, now
+		c.epoch = g.Epoch
 	}
-	c.hear()
+	c.hear(now)
 	c.lease, c.retiredBy = g.Lease, 0
 	if g.Retired {
 		c.retiredBy = session
@@ -207,7 +207,8 @@ func (c *Consumer) forget() {
 	}
 }
 
-func (c *Consumer) hear() { c.heard, c.silent = true, 0 }
+// hear notes a sign of life of the producer.
+func (c *Consumer) hear(now time.Duration) { c.heard, c.silent, c.epochAt = true, 0, now }
 
 func (c *Consumer) current(from Peer, session, binding uint64) bool {
 	return c.session != 0 && from == c.producer && session == c.session && binding == c.binding
@@ -230,7 +231,7 @@ func (c *Consumer) Batch(now time.Duration, from Peer, session, binding uint64, 
 	if !c.current(from, session, binding) {
 		return
 	}
-	c.hear()
+	c.hear(now)
 	if c.draining {
 		return // handed back already
 	}
@@ -334,11 +335,11 @@ func (c *Consumer) advance(to uint64) {
 
 // Recall gives back a job that has not started; what has is kept. Either way
 // the producer hears at once (B4).
-func (c *Consumer) Recall(_ time.Duration, from Peer, session, binding, sequence uint64) {
+func (c *Consumer) Recall(now time.Duration, from Peer, session, binding, sequence uint64) {
 	if !c.current(from, session, binding) {
 		return
 	}
-	c.hear()
+	c.hear(now)
 	_, skipped := c.skips[sequence]
 	if !c.draining && !skipped && sequence >= c.expected() && sequence <= c.requested {
 		c.exceptions = append(c.exceptions, exception{Exception: Exception{Sequence: sequence, Kind: Recalled}})

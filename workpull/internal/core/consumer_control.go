@@ -85,11 +85,11 @@ func (c *Consumer) received() []Range {
 // ControlAck tells that the producer has taken in every control message up to
 // a number: its exceptions need not be repeated, and a farewell is complete
 // once nothing runs.
-func (c *Consumer) ControlAck(_ time.Duration, from Peer, session, binding, control uint64) {
+func (c *Consumer) ControlAck(now time.Duration, from Peer, session, binding, control uint64) {
 	if !c.current(from, session, binding) || control > c.control {
 		return
 	}
-	c.hear()
+	c.hear(now)
 	n := 0
 	for n < len(c.exceptions) && c.exceptions[n].control != 0 && c.exceptions[n].control <= control {
 		n++
