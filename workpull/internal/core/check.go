@@ -48,6 +48,19 @@ func (p *Producer) checkCredits() error {
 	return nil
 }
 
+// WaitingPayloads counts the payloads that are held of jobs which wait for a
+// worker or for their backoff (B11), in time proportional to the jobs. It is for
+// tests.
+func (p *Producer) WaitingPayloads() int {
+	n := 0
+	for _, j := range p.jobs {
+		if (j.state == jobWaiting || j.state == jobDelayed) && j.Payload.TypeURL != "" {
+			n++
+		}
+	}
+	return n
+}
+
 func (p *Producer) checkJobs() error {
 	var count [jobFinished + 1]int
 	for id, j := range p.jobs {

@@ -41,7 +41,7 @@ func (w *World) choose(t *token, number uint64) bool {
 	case ok && fate == Resubmission && w.submitted > 0:
 		w.struck(k, fate)
 		t.job = int32(d.below(uint64(w.submitted)))
-		if s := w.jobs[t.job].state; w.queue == nil && (s == jobConfirmed || s == jobDropped) {
+		if s := w.jobs[t.job].state; w.queue == nil && (s == jobConfirmed || s == jobDropped) && !w.remembered(&w.jobs[t.job]) {
 			w.undone++
 			w.jobs[t.job].state = jobOut
 		}
@@ -84,8 +84,12 @@ func (w *World) produced(session uint64, number uint32) {
 	j := &w.jobs[t.job]
 	if !t.produced {
 		t.produced = true
+		t.remembered = w.remembered(j)
 		if w.queue != nil {
-			w.noteProduced(j.id)
+			w.noteProduced(j)
+		} else if t.remembered && (j.state == jobConfirmed || j.state == jobDropped) {
+			w.Seen[ResubmittedDone]++
+			t.finished, t.dropped = true, j.state == jobDropped
 		} else if j.state != jobStored && j.state != jobHeld && j.state != jobDead {
 			if j.state != jobOut { // a resubmission that was chosen while it was held
 				w.undone++
@@ -127,6 +131,8 @@ func (w *World) storedAck(session uint64, number uint32) {
 		j := &w.jobs[t.job]
 		if w.queue != nil {
 			w.noteAck(t, j)
+		} else if !t.acked && t.life == j.life && j.state != jobStored {
+			w.mayTellAgain(t, j)
 		} else if !t.acked && j.state == jobStored && t.life == j.life { // rule 16
 			j.state = jobHeld
 			w.accepted++
@@ -134,6 +140,8 @@ func (w *World) storedAck(session uint64, number uint32) {
 		t.acked = true
 	}
 	w.core.StoredAck(w.now, "actor", session, uint64(number))
+	w.settleProducer()
+	w.judgeTold()
 }
 
 // lookAtDead is the operator, who gives a dead letter another chance, or gives
@@ -153,7 +161,14 @@ func (w *World) lookAtDead(n int32) {
 			w.Seen[Dropped]++
 			j.state = jobDropped
 			w.undone--
-			w.noteCompleted(n)
+			switch {
+			case w.queue == nil:
+				w.noteDone(j)
+			case w.opt.Keeps: // the queue has to know first that it was given up
+				j.completing = true
+			default:
+				w.noteCompleted(n)
+			}
 		}
 		return
 	}
@@ -162,9 +177,15 @@ func (w *World) lookAtDead(n int32) {
 	}
 	if dead {
 		w.Seen[Redriven]++
-		j.state, j.starts, j.announced, j.attempt = jobHeld, 0, 0, 1
+		j.state, j.attempt = jobHeld, 1
+		if !w.opt.Keeps { // else the attempts may come back, if the queue does not hear of this
+			j.starts, j.announced = 0, 0
+		}
 	}
 }
+
+// lookSoon lets the operator look at a dead letter.
+func (w *World) lookSoon(n int32) { w.at(time.Second, lookAtDead, producerParty, uint64(n), nil) }
 
 // jobNames and jobNumber turn the number of a job into its MessageID and back.
 func jobNames(n int) string { return "j" + strconv.Itoa(n) }

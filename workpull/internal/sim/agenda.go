@@ -117,6 +117,8 @@ type message struct {
 	number  uint64 // a control number, sequence or token, as the kind has it
 	nonce   uint64
 	retired bool
+	epoch   uint64
+	adopted *core.HeldAttempt
 	ok      bool
 	result  core.ProbeResult
 	id      string

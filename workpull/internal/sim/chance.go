@@ -33,11 +33,13 @@ const (
 	OperationNotDone
 	OperationAnswerLost // done, and the producer hears of an error
 	Fence               // another writer loads the queue
+	FenceUnseen         // and the operation is not carried out for another reason
 	OperationConflict
 	SlowQueue       // an answer takes seconds
 	RepeatedOutcome // an answer comes twice
 	AncientOutcome  // the answer to an older incarnation's operation of the same number
 	LoadFailure
+	OlderController // one that was replaced answers a registration as well
 	Crash
 	Restart  // of a dead worker, at times under its identity, or at its address
 	Takeover // a second worker under the identity of one that lives
@@ -81,11 +83,13 @@ var faultTable = [faultKinds]struct {
 	OperationNotDone:    {"operation-not-done", 15, 200},
 	OperationAnswerLost: {"operation-answer-lost", 15, 200},
 	Fence:               {"fence", 4, 60},
+	FenceUnseen:         {"fence-unseen", 6, 60},
 	OperationConflict:   {"operation-conflict", 4, 60},
 	SlowQueue:           {"slow-queue", 50, 800},
 	RepeatedOutcome:     {"repeated-outcome", 150, 2_000},
 	AncientOutcome:      {"ancient-outcome", 40, 400},
 	LoadFailure:         {"load-failure", 800, 200},
+	OlderController:     {"older-controller", 800, 200},
 	Crash:               {"crash", 20, 1_000},
 	Restart:             {"restart", 60, 1_000},
 	Takeover:            {"takeover", 6, 300},
@@ -149,6 +153,7 @@ const (
 	placeSwarm
 	placeDead
 	placeQueue
+	placeOlder
 	placeSlots = 16
 
 	toWorker   = 0 // within a slot: messages to it

@@ -7,53 +7,6 @@ import (
 	"github.com/workpull/operator/workpull/internal/core"
 )
 
-// Sights are what follows from faults and has to be seen often enough for the
-// histories to mean something.
-const (
-	Recalls = iota
-	GivenBack
-	LateConfirmations
-	DeadLetters
-	Redriven
-	Dropped
-	Suspended
-	LeasesLost
-	Replacements
-	GoneWorkers
-	StoppedWorkers
-	Violators
-	Resent
-	SecondRuns
-	Refused
-	RetiredRebound
-	Failures
-	Respawns
-	Resets
-	StaleAnswers
-	FencedOrphans
-	LoadedUnaccepted
-	RunAfterLoad
-	ResubmittedDone
-	UntoldConfirmations
-	sights
-)
-
-var sightTable = [sights]struct {
-	name  string
-	floor int
-}{
-	Recalls: {"recall", 2_000}, GivenBack: {"job given back", 1_000}, LateConfirmations: {"late confirmation", 15},
-	DeadLetters: {"dead letter", 500}, Redriven: {"redriven", 300}, Dropped: {"dropped", 100},
-	Suspended: {"suspended binding", 500}, LeasesLost: {"lease lost", 300}, Replacements: {"replaced binding", 100},
-	GoneWorkers: {"worker gone", 300}, StoppedWorkers: {"worker stopped", 100}, Violators: {"violator", 100},
-	Resent: {"job sent again", 2_000}, SecondRuns: {"second run", 1_000}, Refused: {"second worker refused", 100},
-	RetiredRebound: {"retired worker bound again", 20},
-	Failures:       {"terminal failure", 200}, Respawns: {"respawn", 200}, Resets: {"reset", 500},
-	StaleAnswers: {"stale answer of the queue", 1_000}, FencedOrphans: {"operation of an older session fenced", 20},
-	LoadedUnaccepted: {"loaded and not accepted", 200}, RunAfterLoad: {"run again after a load", 1_000},
-	ResubmittedDone: {"resubmitted when done", 200}, UntoldConfirmations: {"confirmed and not told", 50},
-}
-
 // binding is what the world knows of one.
 type binding struct {
 	id       uint64
@@ -70,12 +23,14 @@ type binding struct {
 	heard   time.Duration // sign of life that counts
 	late    time.Duration // w.late at that time
 
+	left      bool // for that of a controller which was replaced, and came back
 	suspended bool // a send failed and it has not answered since
 	drained   bool // it said farewell
 	violated  bool
 	gone      bool // a probe said so
 	stopped   bool // its end was told
 	entries   []entry
+	adopted   *core.HeldAttempt // went on as the first of them
 }
 
 // entry is one sequence of a binding.
@@ -198,6 +153,8 @@ func (w *World) replaces(b *binding) bool {
 	switch w.handling.kind {
 	case verified, arriveAtProducer:
 		return w.hosts[m.to] == w.hosts[b.address] || b.process.local
+	case answered: // both registered while the queue was loaded (B15)
+		return w.opt.Settle > 0 && w.loadedAt == w.now
 	case probed: // the one before held the identity, this one the successor's address
 		return true
 	}
@@ -280,12 +237,16 @@ func (w *World) judgeNew(b *binding, name string, e *core.Effect) {
 		w.fail("only accepted jobs are sent", "%s goes to %s and is not accepted", d.ID, name)
 	case d.Token != uint64(len(w.attempts))+1: // B6
 		w.fail("attempt tokens rise", "%s carries token %d after %d", d.ID, d.Token, len(w.attempts))
-	case string(d.Payload.Value) != j.id: // rule 12
+	case string(d.Payload.Value) != j.id || d.Payload.TypeURL == "": // rule 12, B11
 		w.fail("payloads stay", "%s carries the payload of %s", j.id, d.Payload.Value)
 	case int(d.Attempt)-1 > j.starts+j.announced: // B3
 		w.fail("only a job that ran is charged", "%s was charged %d times and started %d times", j.id, d.Attempt-1, j.starts)
 	case j.binding != nil && !j.binding.ended && j.binding.last >= j.seq && w.stillAt(j):
 		w.fail("one worker has a job", "%s goes to %s while binding %d has it", j.id, name, j.binding.id)
+	}
+	w.judgeHeldBack(j)
+	if j.notBefore > w.now { // B3
+		w.fail("a job waits for its backoff", "%s goes to %s before %s", j.id, name, j.notBefore)
 	}
 	w.attempts = append(w.attempts, int32(b.id))
 	b.last = e.Sequence
@@ -296,6 +257,9 @@ func (w *World) judgeNew(b *binding, name string, e *core.Effect) {
 // stillAt tells whether the worker that a job was sent to last runs it.
 func (w *World) stillAt(j *job) bool {
 	v := j.binding.process
+	if v.takenUp != nil {
+		return v.alive && v.run != 0 && v.takenUp == j.binding && j.seq == 1
+	}
 	return v.alive && v.run != 0 && v.binding == j.binding.id && v.running.Sequence == j.seq
 }
 
@@ -313,17 +277,16 @@ func (w *World) judgeRun(v *process, d *core.Delivery, b *binding) {
 	if last := &j.last; j.starts > 0 && last.binding != nil {
 		w.Seen[SecondRuns]++
 		again := last.binding == b && last.outcome == panicked
-		if !last.binding.ended && !b.ended && last.outcome != rejected && !again {
+		if !last.binding.ended && !last.binding.left && !b.ended && last.outcome != rejected && !again {
 			w.fail("a second run has a cause", "%s runs at %s through binding %d, it ran through binding %d and neither is over", j.id, w.identities[v.identity].name, b.id, last.binding.id)
 		}
 	}
-	if j.loaded && j.starts == 0 {
+	if j.ranBefore {
 		w.Seen[RunAfterLoad]++
+		j.ranBefore = false
 	}
 	j.starts++
-	if !slices.Contains(j.ran, v.identity) {
-		j.ran = append(j.ran, v.identity)
-	}
+	j.runsAt(v.identity)
 	if !b.ended || j.last.binding == nil || j.last.binding.ended {
 		j.last = lastRun{binding: b}
 	}
@@ -351,14 +314,17 @@ func (w *World) judgeConfirmed(c *core.Job) {
 	if w.tracing {
 		w.say("confirmed %s", j.id)
 	}
-	if w.queue != nil && !w.judgeDurable(j) {
+	if w.queue != nil && !w.judgeDurable(j) || w.queue == nil && w.toldOnceMore(j) {
 		return
 	}
 	switch {
 	case j.state != jobHeld && j.state != jobDead:
 		w.fail("one confirmation", "%s is confirmed and not held", j.id)
-	case !j.done:
+	case !w.everDone(j):
 		w.fail("only what was done is confirmed", "%s is confirmed and no handler finished it", j.id)
+	}
+	if w.queue == nil {
+		w.noteDone(j)
 	}
 	if m := w.handling.message; w.queue == nil && w.handling.kind == arriveAtProducer && m.kind == core.SendLate && m.id == c.ID {
 		w.judgeLate(m)
@@ -369,6 +335,14 @@ func (w *World) judgeConfirmed(c *core.Job) {
 
 func (w *World) judgeLate(m *message) {
 	w.Seen[LateConfirmations]++
+	if m.session != w.session {
+		w.Seen[LateOfEarlier]++
+		j := &w.jobs[jobNumber(m.id)]
+		if g := w.givenTo(m.to, j, m.epoch, uint64(m.number)); g == nil || g.outcome != finished || m.epoch >= w.epoch {
+			w.fail("only what was done is confirmed", "%s is confirmed by the attempt %d.%d of a worker that did not do it", m.id, m.epoch, m.number)
+		}
+		return
+	}
 	if b := w.bindings[w.attempts[m.number-1]-1]; b.violated {
 		w.fail("a violator confirms nothing", "%s was confirmed through binding %d, which ended for a violation", m.id, b.id)
 	}

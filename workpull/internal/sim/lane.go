@@ -22,27 +22,30 @@ type lane struct {
 	queue      *queue
 	epoch      uint64 // that the controller was given
 	operations []operation
-	under      int        // the operation whose answer the controller waits for, or none
-	toStore    []string   // answers of the actor that the queue has to store, in order
-	toAccept   []accept   // jobs that it has to accept
-	accepting  []accept   // those of the operation under way
-	completed  []string   // jobs whose confirmation it has to store, in order
-	toldAgain  []string   // jobs that were done before, told once more when the answer under way accepts them
-	foreign    bool       // another writer loaded the queue since
-	loading    bool       // the controller waits for its load
-	failed     bool       // it is over, until it is respawned
-	gone       bool       // and there is not even one: it could not be spawned
-	expect     core.Stage // the failure that has to come now
-	toUnbind   int        // bindings whose end has to be told
+	under      int      // the operation whose answer the controller waits for, or none
+	fetching   int      // that for payloads, beside it
+	toStore    []string // answers of the actor that the queue has to store, in order
+	toAccept   []accept // jobs that it has to accept
+	accepting  []accept // those of the operation under way
+	completed  []string // jobs whose confirmation it has to store, in order
+	toldAgain  []again  // jobs that were done before, told once more in this turn
+	loadedAt   time.Duration
+	resuming   []core.StoredJob // what was loaded, until the controller has taken it up
+	foreign    bool             // another writer loaded the queue since
+	loading    bool             // the controller waits for its load
+	failed     bool             // it is over, until it is respawned
+	gone       bool             // and there is not even one: it could not be spawned
+	expect     core.Stage       // the failure that has to come now
+	toUnbind   int              // bindings whose end has to be told
 }
 
 const none = -1
 
 // accept is a job that the actor acknowledged; done tells that it was done
-// before it was submitted again.
+// before it was submitted again, dropped that it was given up.
 type accept struct {
-	job  int32
-	done bool
+	job           int32
+	done, dropped bool
 }
 
 // durability is what the books say of a job in the queue.
@@ -54,6 +57,7 @@ type durability struct {
 	completing bool // its confirmation waits or is under way
 	acked      bool // the actor knows that it is stored
 	loaded     bool // this life began with a load
+	ranBefore  bool // and it ran in an earlier one
 }
 
 // operation is one that the controller asked for.
@@ -61,12 +65,14 @@ type operation struct {
 	session uint64
 	*core.QueueOperation
 	load     bool
+	fetch    bool
 	reached  bool      // the queue
 	fate     FaultKind // Drop is none
 	half     bool      // of what may be done or not
 	after    time.Duration
 	again    time.Duration // its answer comes once more after so long; 0 is never
 	outcomes []core.StoreOutcome
+	payloads []core.Payload
 	state    core.QueueState
 	epoch    uint64
 	err      error
@@ -74,11 +80,14 @@ type operation struct {
 
 // openQueue is the queue that the first controller starts with.
 func (w *World) openQueue() *core.LoadedQueue {
-	w.under = none
+	w.under, w.fetching = none, none
 	if w.opt.Queue == inMemory {
 		return nil
 	}
-	w.queue = newQueue()
+	w.queue = newQueue(0)
+	if w.opt.Remembers {
+		w.queue.window = w.opt.Known
+	}
 	return w.loadNow()
 }
 
@@ -89,8 +98,8 @@ func (w *World) loadNow() *core.LoadedQueue {
 	if err != nil {
 		w.fail("the queue keeps its rules", "loaded: %v", err)
 	}
-	w.epoch = epoch
-	w.adopt(&state)
+	w.epoch, w.foreign = epoch, false
+	w.takeOverQueue(&state)
 	return q
 }
 
@@ -116,8 +125,9 @@ func (w *World) away() bool { return w.failed || w.loading }
 func (w *World) forgetLane() {
 	w.toStore, w.toAccept, w.completed = w.toStore[:0], w.toAccept[:0], w.completed[:0]
 	w.accepting, w.toldAgain = w.accepting[:0], w.toldAgain[:0]
-	w.under, w.expect = none, ""
+	w.under, w.fetching, w.expect = none, none, ""
 	w.failed, w.gone, w.loading = false, false, false
+	w.foreign = w.foreign || w.queue != nil && w.queue.epoch != w.epoch // a load whose answer nobody waits for any more
 	for i := range w.jobs {
 		w.jobs[i].accepting, w.jobs[i].completing = false, false
 	}
@@ -135,23 +145,28 @@ func (w *World) respawn(session uint64) {
 	}
 	w.Seen[Respawns]++
 	d, _ := w.roll(placeQueue)
-	w.restartProducer(d.below(2) == 0)
+	w.restartProducer(w.opt.Reloads || d.below(2) == 0)
 }
 
+// askToLoad: a controller that begins anew loads only what is its own (B16).
 func (w *World) askToLoad(e *core.Effect) {
+	if want := w.epoch; e.Operation.Epoch != want && (w.opt.Reloads || e.Operation.Epoch != 0) {
+		w.fail("one writer", "the queue is loaded if its epoch is %d, the controller had %d", e.Operation.Epoch, want)
+	}
 	w.loading = true
 	w.launch(operation{session: e.Session, QueueOperation: e.Operation, load: true}, LoadFailure, SlowQueue, RepeatedOutcome, AncientOutcome)
 }
 
 func (w *World) commit(e *core.Effect) {
 	w.launch(operation{session: e.Session, QueueOperation: e.Operation},
-		OperationNotDone, OperationAnswerLost, Fence, OperationConflict, SlowQueue, RepeatedOutcome, AncientOutcome)
+		OperationNotDone, OperationAnswerLost, Fence, FenceUnseen, OperationConflict, SlowQueue, RepeatedOutcome, AncientOutcome)
 }
 
 // launch sends an operation to the queue; what befalls it is decided here.
 func (w *World) launch(o operation, kinds ...FaultKind) {
-	if w.under != none { // rule 57
-		w.fail("one operation at a time", "operation %d begins while %d is under way", o.Number, w.operations[w.under].Number)
+	slot := w.slotOf(&o)
+	if *slot != none { // rule 57
+		w.fail("one operation at a time", "operation %d begins while %d is under way", o.Number, w.operations[*slot].Number)
 	}
 	d, k := w.roll(placeQueue)
 	fate, ok := w.fate(&d, k, kinds...)
@@ -174,16 +189,25 @@ func (w *World) launch(o operation, kinds ...FaultKind) {
 			o.again = d.between(0, 5*time.Millisecond)
 		}
 	}
-	w.under = len(w.operations)
+	*slot = len(w.operations)
 	w.operations = append(w.operations, o)
-	w.at(before, reachQueue, nobody, uint64(w.under), nil)
+	w.at(before, reachQueue, nobody, uint64(*slot), nil)
+}
+
+// slotOf is where an operation under way is noted: payloads are asked for beside
+// the others.
+func (w *World) slotOf(o *operation) *int {
+	if o.fetch {
+		return &w.fetching
+	}
+	return &w.under
 }
 
 // ancient is the latest operation of an older session that has the number of
 // this one, and was carried out.
 func (w *World) ancient(o *operation) int {
 	for n := len(w.operations) - 1; n >= 0; n-- {
-		if a := &w.operations[n]; a.session != o.session && a.Number == o.Number && a.load == o.load && a.reached {
+		if a := &w.operations[n]; a.session != o.session && a.Number == o.Number && a.load == o.load && a.fetch == o.fetch && a.reached {
 			return n
 		}
 	}
@@ -195,17 +219,22 @@ func (w *World) ancient(o *operation) int {
 func (w *World) reachQueue(n int) {
 	o := &w.operations[n]
 	o.reached = true
+	w.queue.now = w.now
 	switch {
 	case o.load && o.fate == LoadFailure && o.half: // rule 66
 		o.err = errUnavailable
+	case o.load && o.Epoch != 0 && !w.queue.owned(o.Epoch): // B16
+		o.err = errFenced
+		w.judgeOutcome(o)
 	case o.load:
 		o.state, o.epoch = w.load()
 		w.foreign = o.session != w.session
 		if o.fate == LoadFailure {
 			o.err = errUnavailable
+			w.foreign = true // nobody owns it
 		}
 	default:
-		w.foreign = w.foreign || o.fate == Fence
+		w.foreign = w.foreign || o.fate == Fence || o.fate == FenceUnseen
 		o.err = w.queue.befall(o.fate, func() error { return w.carryOut(o) })
 		w.judgeOutcome(o)
 	}
@@ -222,11 +251,17 @@ func (w *World) reachQueue(n int) {
 func (w *World) load() (core.QueueState, uint64) {
 	epoch, cursor, jobs := w.queue.load()
 	state := core.QueueState{Cursor: cursor}
-	for _, s := range jobs {
+	d, _ := w.roll(placeQueue)
+	first := int(d.below(6))
+	for i, s := range jobs {
 		if !w.jobs[jobNumber(s.id)].stored {
 			w.fail("no stored job is lost", "%s is loaded, the books do not have it", s.id)
 		}
-		state.Jobs = append(state.Jobs, core.StoredJob{ID: s.id, Sequence: s.seq, Payload: core.Payload{TypeURL: "job", Value: s.payload}, Accepted: s.accepted})
+		job := core.StoredJob{ID: s.id, Sequence: s.seq, Payload: core.Payload{TypeURL: "job", Value: s.payload}, Accepted: s.accepted, Progress: s.progress}
+		if w.opt.Pages && i >= first {
+			job.Payload, job.Paged = core.Payload{}, true
+		}
+		state.Jobs = append(state.Jobs, job)
 	}
 	held := 0
 	for i := range w.jobs {
@@ -243,6 +278,14 @@ func (w *World) load() (core.QueueState, uint64) {
 // carryOut does what a commit asks for, in the order of its fields.
 func (w *World) carryOut(o *operation) error {
 	q := w.queue
+	if o.fetch {
+		var err error
+		o.payloads, err = q.payloads(o.Epoch, o.Fetches)
+		return err
+	}
+	if len(o.Saves) > 0 {
+		return q.save(o.Epoch, o.Saves)
+	}
 	for i := range o.Stores {
 		s := &o.Stores[i]
 		seq := s.Sequence
@@ -253,7 +296,7 @@ func (w *World) carryOut(o *operation) error {
 		if err != nil {
 			return err
 		}
-		outcome := core.StoreOutcome{Sequence: first.seq, Already: already}
+		outcome := core.StoreOutcome{Sequence: first.seq, Already: already, Dropped: already && first.dropped()}
 		if already {
 			outcome.Payload = core.Payload{TypeURL: "job", Value: first.payload}
 		} else {
@@ -275,99 +318,4 @@ func (w *World) carryOut(o *operation) error {
 		j.stored, j.confirmed = false, true
 	}
 	return nil
-}
-
-// answered lets the controller hear of an operation.
-func (w *World) answered(n int) {
-	o := &w.operations[n]
-	if n != w.under || w.failed {
-		w.answerStale(o)
-		return
-	}
-	w.under = none
-	if o.load {
-		w.loading = false
-		if o.err != nil { // rule 56
-			w.expect = core.StageLoad
-		} else {
-			w.epoch = o.epoch
-			w.adopt(&o.state)
-		}
-		w.core.Loaded(w.now, o.session, o.Number, o.state, o.epoch, o.err)
-		w.settleExpected()
-		return
-	}
-	if o.err == nil {
-		w.noteCommitted(o)
-	}
-	if isTerminal(o.err) { // rule 61
-		w.expect = stageOf(o.QueueOperation)
-	}
-	live := 0
-	for i := range w.identities {
-		if w.identities[i].binding != nil {
-			live++
-		}
-	}
-	fresh := w.session + 1
-	w.core.Committed(w.now, o.session, o.Number, o.outcomes, o.err, fresh)
-	if o.err != nil && w.expect == "" { // rule 62
-		w.Seen[Resets]++
-		if w.core.Session() != fresh {
-			w.fail("an error begins anew", "operation %d failed: %v, and session %d goes on", o.Number, o.err, w.session)
-			return
-		}
-		w.toUnbind = live
-		w.beginSession(fresh)
-		w.at(retryInterval, tickProducer, producerParty, w.core.Generation(), nil)
-	}
-	w.settleExpected()
-}
-
-// answerStale is the answer for an older incarnation, or one that comes again:
-// it changes nothing (rules 57, 63).
-func (w *World) answerStale(o *operation) {
-	w.Seen[StaleAnswers]++
-	session := w.core.Session()
-	if o.load {
-		w.core.Loaded(w.now, o.session, o.Number, o.state, o.epoch, o.err)
-	} else {
-		w.core.Committed(w.now, o.session, o.Number, o.outcomes, o.err, w.session+1)
-	}
-	if effects := w.core.Take(); len(effects) > 0 || w.core.Session() != session {
-		w.fail("a stale answer changes nothing", "the answer to operation %d of session %d brings %d effects, the first of kind %d", o.Number, o.session, len(effects), effects[0].Kind)
-	}
-}
-
-// adopt takes over what the controller loaded: each job begins another life,
-// since what earlier sessions began is no concern of this one.
-func (w *World) adopt(state *core.QueueState) {
-	for i := range state.Jobs {
-		s := &state.Jobs[i]
-		j := &w.jobs[jobNumber(s.ID)]
-		if !s.Accepted {
-			w.Seen[LoadedUnaccepted]++
-		}
-		if j.state == jobConfirmed || j.state == jobDropped {
-			w.undone++
-		}
-		ran := j.starts > 0
-		j.begin(jobHeld)
-		j.accepted, j.loaded = s.Accepted, ran
-	}
-	for i := range w.jobs {
-		j := &w.jobs[i]
-		switch {
-		case j.stored:
-		case j.state == jobDropped: // for the queue it is done
-			j.state = jobConfirmed
-		case j.state == jobStored || j.state == jobHeld || j.state == jobDead:
-			if !j.confirmed {
-				w.fail("no stored job is lost", "%s was told to be stored, is not loaded and not confirmed", j.id)
-			}
-			w.Seen[UntoldConfirmations]++ // B10: who waits for it asks the queue
-			j.state = jobConfirmed
-			w.undone--
-		}
-	}
 }

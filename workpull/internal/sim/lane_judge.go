@@ -14,6 +14,8 @@ func isTerminal(err error) bool {
 // stageOf is where a failure of an operation belongs.
 func stageOf(o *core.QueueOperation) core.Stage {
 	switch {
+	case len(o.Fetches) > 0:
+		return core.StageLoad
 	case len(o.Stores) > 0:
 		return core.StageStore
 	case len(o.Accepts) > 0:
@@ -22,10 +24,11 @@ func stageOf(o *core.QueueOperation) core.Stage {
 	return core.StageConfirm
 }
 
-// noteProduced: what the controller does not hold the queue has to store.
-func (w *World) noteProduced(id string) {
-	if _, held := w.core.Explain(id); !held && !w.away() {
-		w.toStore = append(w.toStore, id)
+// noteProduced: what the controller neither holds nor remembers the queue has to
+// store.
+func (w *World) noteProduced(j *job) {
+	if _, held := w.core.Explain(j.id); !held && !w.away() && !w.remembered(j) {
+		w.toStore = append(w.toStore, j.id)
 	}
 }
 
@@ -36,17 +39,22 @@ func (w *World) noteAck(t *token, j *job) {
 		return
 	}
 	t.acked, j.acked = true, true
-	if !t.finished {
+	if w.remembersItself() && t.ofMemory && (j.accepted || j.accepting) {
+		w.mayTellAgain(t, j)
+		return
+	}
+	if !t.finished || t.ofMemory {
 		if w.opt.Queue == inBatches && j.state == jobStored {
 			j.state = jobHeld
 			w.accepted++
 		}
 		if j.accepted || j.accepting {
+			w.mayTellAgain(t, j)
 			return
 		}
 		j.accepting = true
 	}
-	w.toAccept = append(w.toAccept, accept{t.job, t.finished})
+	w.toAccept = append(w.toAccept, accept{job: t.job, done: t.finished && !t.ofMemory, dropped: t.dropped})
 }
 
 // noteConfirmed: the jobs that a control message confirms wait to be confirmed
@@ -78,7 +86,7 @@ func (w *World) noteConfirmed(m *message, over bool) {
 }
 
 func (w *World) noteLate(m *message) {
-	if w.queue != nil && m.session == w.session && w.noteCompleted(jobNumber(m.id)) {
+	if w.queue != nil && (m.session == w.session || m.epoch > 0) && w.noteCompleted(jobNumber(m.id)) {
 		w.judgeLate(m)
 	}
 }
@@ -102,9 +110,7 @@ func (w *World) noteCompleted(n int32) bool {
 // was not done.
 func (w *World) judgeCommit(e *core.Effect) {
 	o := e.Operation
-	if o.Epoch != w.epoch {
-		w.fail("the epoch is current", "operation %d is of epoch %d, the load gave %d", o.Number, o.Epoch, w.epoch)
-	}
+	w.judgeEpoch(o)
 	stores := len(o.Stores)
 	if n := stores + len(o.Accepts) + len(o.Confirms); n == 0 || n > 1 && w.opt.Queue == inQueue {
 		w.fail("one operation at a time", "operation %d is %d in one", o.Number, n)
@@ -126,19 +132,27 @@ func (w *World) judgeCommit(e *core.Effect) {
 			w.fail("the queue is asked what there is to ask", "%s is accepted, %s comes first", id, want)
 		}
 	}
-	for i, id := range o.Confirms {
+	for _, id := range o.Confirms {
 		j := &w.jobs[jobNumber(id)]
-		if id != w.completed[i] { // rule 59
-			w.fail("confirmations keep their order", "%s is confirmed, %s comes first", id, w.completed[i])
+		at := slices.Index(w.completed, id)
+		if at < 0 || at > 0 && !w.opt.Pages { // rule 59; one whose payload is asked for waits for that
+			w.fail("confirmations keep their order", "%s is confirmed, %s comes first", id, w.completed[0])
+			return
 		}
-		if !j.done && j.state != jobDropped {
+		w.completed = slices.Delete(w.completed, at, at+1)
+		if !w.everDone(j) && j.state != jobDropped {
 			w.fail("only what was done is confirmed", "%s is confirmed in the queue and no handler finished it", id)
 		}
 	}
 	w.toStore = w.toStore[stores:]
 	w.accepting = append(w.accepting[:0], w.toAccept[:len(o.Accepts)]...)
 	w.toAccept = w.toAccept[len(o.Accepts):]
-	w.completed = w.completed[len(o.Confirms):]
+}
+
+func (w *World) judgeEpoch(o *core.QueueOperation) {
+	if o.Epoch != w.epoch {
+		w.fail("the epoch is current", "operation %d is of epoch %d, the load gave %d", o.Number, o.Epoch, w.epoch)
+	}
 }
 
 // judgeOutcome holds the controller to the queue's rules: what the faults did
@@ -161,10 +175,15 @@ func (w *World) noteCommitted(o *operation) {
 	for _, a := range w.accepting {
 		j := &w.jobs[a.job]
 		if a.done {
-			w.toldAgain = append(w.toldAgain, j.id)
+			if !a.dropped {
+				w.toldAgain = append(w.toldAgain, again{j.id, true})
+			}
 			continue
 		}
 		j.accepting, j.accepted = false, true
+		if w.remembersItself() && j.state == jobConfirmed {
+			w.toldAgain = append(w.toldAgain, again{j.id, false})
+		}
 		if j.state == jobStored { // rule 16
 			j.state = jobHeld
 			w.accepted++
@@ -172,8 +191,11 @@ func (w *World) noteCommitted(o *operation) {
 	}
 	w.accepting = w.accepting[:0]
 	for _, id := range o.Confirms {
-		w.jobs[jobNumber(id)].completing = false
+		j := &w.jobs[jobNumber(id)]
+		j.completing = false
+		w.noteDone(j)
 	}
+	w.noteSaved(o)
 }
 
 // judgeStored: Stored is told when it is true, with the queue's sequence; and
@@ -191,7 +213,9 @@ func (w *World) judgeStored(e *core.Effect) {
 	s, held := w.core.Explain(j.id)
 	switch {
 	case !held:
-		t.finished = true
+		known := w.queue.known[j.id]
+		t.finished, t.ofMemory = true, w.remembersItself() && j.doneIn == w.session && t.remembered
+		t.dropped = j.state == jobDropped || w.opt.Keeps && known != nil && known.dropped()
 		w.Seen[ResubmittedDone]++
 		if !j.confirmed {
 			w.fail("no stored job is lost", "%s is told to be stored, not confirmed, and not held", j.id)
@@ -214,20 +238,17 @@ func (w *World) judgeDurable(j *job) bool {
 	if !j.confirmed || j.completing {
 		w.fail("confirmed is durable", "%s is told to be confirmed, the queue has it confirmed: %v", j.id, j.confirmed)
 	}
-	if j.state == jobConfirmed && slices.Contains(w.toldAgain, j.id) {
-		return false
-	}
-	return true
+	return !w.toldOnceMore(j)
 }
 
 // settleExpected carries out what an answer of the queue brought, and asks for
 // the failure that it had to bring.
 func (w *World) settleExpected() {
 	w.settleProducer()
+	w.judgeTold()
 	if w.expect != "" {
 		w.fail("one failure for each terminal stop", "no failure of stage %s was told", w.expect)
 	}
-	w.toldAgain = w.toldAgain[:0]
 }
 
 // judgeFailed: a failure has its cause and stage, and is told once

@@ -129,6 +129,10 @@ func (w *World) receive(m *message) {
 	}
 	switch m.kind {
 	case core.SendRegister:
+		d, k := w.roll(placeOlder)
+		if w.epoch > 1 && w.strikes(&d, k, OlderController) {
+			w.older(m)
+		}
 		w.noteRegistration(m.to, &m.reg)
 		w.core.Register(w.now, m.from, m.reg)
 	case core.SendControl:
@@ -136,7 +140,7 @@ func (w *World) receive(m *message) {
 		w.core.Control(w.now, m.from, m.control)
 		w.noteConfirmed(m, over)
 	case core.SendLate:
-		w.core.Late(w.now, m.from, m.session, core.HeldAttempt{ID: m.id, Token: m.number})
+		w.core.Late(w.now, m.from, m.session, core.HeldAttempt{ID: m.id, Epoch: m.epoch, Token: m.number})
 		w.noteLate(m)
 	}
 }
@@ -176,6 +180,10 @@ func (w *World) noteControl(m *message) (over bool) {
 			j.binding = nil
 			if x.Kind == core.Recalled {
 				w.Seen[GivenBack]++
+			}
+			if x.Kind == core.Recalled && x.Sequence == 1 && b.adopted != nil { // its handler was restarted before it knew
+				w.Seen[AdoptedAndBack]++
+				j.last = lastRun{}
 			}
 		}
 	}
@@ -234,6 +242,7 @@ func (w *World) verified(m *message) {
 			w.Seen[Refused]++
 		}
 	}
+	w.noteClaim(&m.reg, uint64(len(w.bindings)))
 	w.core.Verified(w.now, m.from, m.reg, m.ok, uint64(len(w.bindings)))
 }
 

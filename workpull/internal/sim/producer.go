@@ -1,6 +1,7 @@
 package sim
 
 import (
+	"slices"
 	"strconv"
 	"time"
 
@@ -23,6 +24,9 @@ type producer struct {
 	submitted   int
 	attempts    []int32 // binding id - 1 by attempt token - 1, in this session
 	posting     *message
+	claim       *core.HeldAttempt // what has to go on under the binding of claimant,
+	claimant    uint64            // if that comes about
+	claimed     int               // in this step
 	handling    event
 }
 
@@ -35,6 +39,10 @@ type token struct {
 	acked    bool
 	told     bool // Stored was
 	finished bool // and the job was done by then: it runs no more
+	dropped  bool // or given up
+	// remembered: the controller knew by itself that it was done, and ofMemory:
+	// it still did when it was told Stored.
+	remembered, ofMemory bool
 }
 
 // job is what the world knows of one.
@@ -51,14 +59,31 @@ type job struct {
 	binding   *binding // of the last dispatch
 	seq       uint64
 	last      lastRun
+	given     []given       // attempts of any life, where the queue gave them out
+	notBefore time.Duration // when its backoff is over, of one that was loaded
+	doneAt    time.Duration // when it was done, and the session in which it was
+	doneIn    uint64
 	durability
 }
 
 // begin lets a job begin another life.
 func (j *job) begin(state jobState) {
-	j.state, j.done, j.starts, j.announced, j.ran = state, false, 0, 0, j.ran[:0]
+	j.starts, j.announced, j.ran = 0, 0, j.ran[:0]
+	j.beginAgain(state)
+}
+
+// beginAgain is the same for one whose attempts are not forgotten.
+func (j *job) beginAgain(state jobState) {
+	j.state, j.done, j.notBefore = state, false, 0
 	j.binding, j.last = nil, lastRun{}
 	j.life++
+}
+
+// runsAt notes that it entered a handler there.
+func (j *job) runsAt(identity int32) {
+	if !slices.Contains(j.ran, identity) {
+		j.ran = append(j.ran, identity)
+	}
 }
 
 type jobState uint8
@@ -92,6 +117,8 @@ func (w *World) startProducer() error {
 		Name: "jobs", Actor: "actor", RetryInterval: retryInterval,
 		Credits: w.opt.Credits, StoreAhead: w.opt.StoreAhead, Lease: lease, Confirmations: true, Packed: w.opt.Packed,
 		Durable: w.opt.Queue != inMemory, Batches: w.opt.Queue == inBatches,
+		Pages: w.opt.Pages, PageBytes: w.opt.Page, Keeps: w.opt.Keeps, Remembers: w.opt.Remembers, Reloads: w.opt.Reloads,
+		Window: w.opt.Known, Settle: w.opt.Settle,
 		MaxAttempts: w.opt.Attempts, FirstBackoff: firstBackoff, LastBackoff: lastBackoff,
 	})
 	if err != nil {
@@ -127,6 +154,9 @@ func (w *World) restartProducer(elsewhere bool) {
 		return
 	}
 	w.core.Start(w.now, w.session, queue)
+	if queue != nil {
+		w.judgeResumed()
+	}
 	w.at(retryInterval, tickProducer, producerParty, w.core.Generation(), nil)
 	w.settleProducer()
 }
@@ -251,8 +281,10 @@ func (w *World) produce(e *core.Effect) {
 	case core.Unbound:
 		w.judgeUnbound(e)
 	case core.RegisterAck:
+		w.judgeGrant(e)
 		m := w.mail(e.Kind)
 		m.session, m.binding, m.number, m.nonce, m.retired = e.Session, e.Binding, e.Confirmed, e.Nonce, e.Retired
+		m.epoch, m.adopted = e.Epoch, e.Adopted
 		w.sendToWorker(m)
 	case core.ControlAck:
 		m := w.mail(e.Kind)
@@ -270,11 +302,16 @@ func (w *World) produce(e *core.Effect) {
 		w.at(core.RecallDelay, recallDue, producerParty, 0, nil)
 	case core.DeadLettered:
 		w.judgeBuried(e.Job)
-		w.at(time.Second, lookAtDead, producerParty, uint64(jobNumber(e.Job.ID)), nil)
+		w.lookSoon(jobNumber(e.Job.ID))
 	case core.Load:
 		w.askToLoad(e)
 	case core.Commit:
 		w.judgeCommit(e)
+		w.commit(e)
+	case core.Fetch:
+		w.fetch(e)
+	case core.Save:
+		w.judgeSave(e)
 		w.commit(e)
 	case core.Restarted:
 		w.judgeRestarted(e)

@@ -3,6 +3,7 @@ package sim
 import (
 	"errors"
 	"fmt"
+	"time"
 
 	"github.com/workpull/operator/workpull/internal/core"
 )
@@ -21,7 +22,13 @@ type stored struct {
 	seq                 uint64
 	payload             []byte
 	accepted, confirmed bool
+	compacted           bool
+	doneAt              time.Duration // when it was compacted
+	progress            *core.Progress
 }
+
+// dropped tells that it was given up (B3).
+func (s *stored) dropped() bool { return s.progress != nil && s.progress.Dropped }
 
 // queue is a durable work queue as rules 64 to 71 want it: it outlives every
 // incarnation of the producer, and whoever loaded it last owns it.
@@ -30,17 +37,26 @@ type queue struct {
 	cursor uint64
 	jobs   []*stored          // not compacted, in store order
 	known  map[string]*stored // those, and the ones compacted in this epoch
+	// window is for how long it knows those that were compacted (B9), and now
+	// its clock.
+	window time.Duration
+	now    time.Duration
 }
 
-func newQueue() *queue { return &queue{known: map[string]*stored{}} }
+func newQueue(window time.Duration) *queue {
+	return &queue{known: map[string]*stored{}, window: window}
+}
 
 // load begins an epoch, which fences the older ones, and returns what is
 // stored and not done, whether accepted or not (rules 65, 67, B1).
 func (q *queue) load() (epoch, cursor uint64, jobs []stored) {
 	q.epoch++
-	clear(q.known)
+	for id, s := range q.known {
+		if s.compacted && q.now-s.doneAt >= q.window {
+			delete(q.known, id)
+		}
+	}
 	for _, s := range q.jobs {
-		q.known[s.id] = s
 		if !s.confirmed {
 			jobs = append(jobs, *s)
 		}
@@ -51,7 +67,7 @@ func (q *queue) load() (epoch, cursor uint64, jobs []stored) {
 // store appends a job under the next sequence, or returns the first write of
 // its MessageID (rules 68, 69).
 func (q *queue) store(epoch, seq uint64, id string, payload []byte) (first stored, already bool, err error) {
-	if epoch == 0 || epoch != q.epoch {
+	if !q.owned(epoch) {
 		return stored{}, false, errFenced
 	}
 	if s := q.known[id]; s != nil {
@@ -66,6 +82,8 @@ func (q *queue) store(epoch, seq uint64, id string, payload []byte) (first store
 	return *s, false, nil
 }
 
+func (q *queue) owned(epoch uint64) bool { return epoch != 0 && epoch == q.epoch }
+
 // accept and confirm mark a job, as often as they are asked to (rule 70).
 func (q *queue) accept(epoch uint64, id string) error {
 	return q.mark(epoch, id, func(s *stored) { s.accepted = true })
@@ -76,7 +94,7 @@ func (q *queue) confirm(epoch uint64, id string) error {
 }
 
 func (q *queue) mark(epoch uint64, id string, mark func(*stored)) error {
-	if epoch == 0 || epoch != q.epoch {
+	if !q.owned(epoch) {
 		return errFenced
 	}
 	s := q.known[id]
@@ -84,12 +102,47 @@ func (q *queue) mark(epoch uint64, id string, mark func(*stored)) error {
 		return fmt.Errorf("%s was never stored: %w", id, errConflict)
 	}
 	mark(s)
-	if s.accepted && s.confirmed { // rule 71
+	if s.accepted && s.confirmed && !s.compacted { // rule 71
+		s.compacted, s.doneAt = true, q.now
 		for i := range q.jobs {
 			if q.jobs[i] == s {
 				q.jobs = append(q.jobs[:i], q.jobs[i+1:]...)
 				break
 			}
+		}
+	}
+	return nil
+}
+
+// payloads gives out those of stored jobs that are not compacted (B11).
+func (q *queue) payloads(epoch uint64, ids []string) ([]core.Payload, error) {
+	if !q.owned(epoch) {
+		return nil, errFenced
+	}
+	out := make([]core.Payload, len(ids))
+	for i, id := range ids {
+		s := q.known[id]
+		if s == nil || s.compacted {
+			return nil, fmt.Errorf("the payload of %s, which is not stored: %w", id, errConflict)
+		}
+		out[i] = core.Payload{TypeURL: "job", Value: s.payload}
+	}
+	return out, nil
+}
+
+// save keeps what befell jobs, all of it or nothing (B3).
+func (q *queue) save(epoch uint64, saves []core.SavedProgress) error {
+	if !q.owned(epoch) {
+		return errFenced
+	}
+	for i := range saves {
+		if q.known[saves[i].ID] == nil {
+			return fmt.Errorf("progress of %s, which was never stored: %w", saves[i].ID, errConflict)
+		}
+	}
+	for i := range saves {
+		if s := q.known[saves[i].ID]; !s.compacted {
+			s.progress = saves[i].Progress
 		}
 	}
 	return nil
@@ -108,6 +161,9 @@ func (q *queue) befall(fate FaultKind, do func() error) error {
 		return errUnavailable
 	case Fence:
 		q.load()
+	case FenceUnseen:
+		q.load()
+		return errUnavailable
 	case OperationConflict:
 		return errConflict
 	}

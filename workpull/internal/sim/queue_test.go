@@ -9,7 +9,7 @@ import (
 // keep, so that what the simulation finds is the controller's doing (rules
 // 65, 67-71).
 func TestQueueModel(t *testing.T) {
-	q := newQueue()
+	q := newQueue(0)
 	if _, _, err := q.store(0, 1, "a", nil); !errors.Is(err, errFenced) {
 		t.Errorf("store before any load: %v", err)
 	}
@@ -58,7 +58,7 @@ func TestQueueFaults(t *testing.T) {
 		OperationNotDone: {errUnavailable, false}, OperationAnswerLost: {errUnavailable, true},
 		Fence: {errFenced, false}, OperationConflict: {errConflict, false},
 	} {
-		q := newQueue()
+		q := newQueue(0)
 		epoch, _, _ := q.load()
 		err := q.befall(fate, func() error {
 			_, _, err := q.store(epoch, 1, "a", nil)

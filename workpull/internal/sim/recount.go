@@ -35,6 +35,7 @@ func (w *World) recount() {
 	if w.away() {
 		return
 	}
+	w.judgePayloads()
 	held := 0
 	for i := range w.jobs {
 		j := &w.jobs[i]
@@ -45,6 +46,12 @@ func (w *World) recount() {
 		}
 		if done {
 			continue
+		}
+		if s.State == core.StateDelayed && s.Due < w.lastTick {
+			w.fail("a job waits for its backoff", "%s was due at %s, the last tick was at %s", j.id, s.Due, w.lastTick)
+		}
+		if ok && j.stored && s.State != core.StateStored {
+			w.judgeKept(j, &s)
 		}
 		switch j.state {
 		case jobStored:

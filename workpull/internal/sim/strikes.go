@@ -159,7 +159,7 @@ func (w *World) endGhost(index int32) { w.kill(w.processes[index]) }
 func (w *World) suspend(v *process) {
 	v.consumer.Drain(w.now)
 	if v.run != 0 {
-		w.noteOutcome(w.bindings[v.binding-1], v.running.Sequence, rejected)
+		w.noteEnd(v, rejected)
 		d := &v.running
 		v.run, v.stuck = 0, false
 		v.consumer.Rejected(w.now, "worker", v.session, v.binding, d.Sequence, d.ID, "suspended")

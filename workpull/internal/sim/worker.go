@@ -1,7 +1,6 @@
 package sim
 
 import (
-	"slices"
 	"strconv"
 	"time"
 
@@ -30,7 +29,11 @@ type process struct {
 	running core.Delivery
 	session uint64
 	binding uint64
-	stuck   bool // the handler never ends
+	stuck   bool     // the handler never ends
+	takenUp *binding // that under which it goes on (B15)
+
+	epoch   uint64 // of the producer whose binding it took last, and when it did
+	epochAt time.Duration
 
 	spoken core.Control // what it said last
 }
@@ -118,7 +121,11 @@ func (w *World) take(v *process, m *message) {
 	}
 	switch m.kind {
 	case core.RegisterAck:
-		v.consumer.RegisterAck(w.now, m.from, m.session, m.binding, core.Grant{Confirmed: m.number, Nonce: m.nonce, Lease: lease, Retired: m.retired})
+		before := v.consumer.Status()
+		v.consumer.RegisterAck(w.now, m.from, m.session, m.binding, core.Grant{
+			Confirmed: m.number, Nonce: m.nonce, Lease: lease, Retired: m.retired, Epoch: m.epoch, Adopted: m.adopted,
+		})
+		w.judgeTaken(v, before, m)
 	case core.ControlAck:
 		v.consumer.ControlAck(w.now, m.from, m.session, m.binding, m.number)
 	case core.Recall:
@@ -158,7 +165,7 @@ func (w *World) consume(v *process, e *core.Effect) {
 		w.transmitToProducer(v, e.Peer, m)
 	case core.SendLate:
 		m := w.mail(e.Kind)
-		m.session, m.id, m.number = e.Session, e.Delivery.ID, e.Delivery.Token
+		m.session, m.id, m.number, m.epoch = e.Session, e.Delivery.ID, e.Delivery.Token, e.Delivery.Epoch
 		w.transmitToProducer(v, e.Peer, m)
 	case core.SetFlush:
 		w.at(core.FlushDelay, flush, v.index, 0, nil)
@@ -193,9 +200,7 @@ func (w *World) left(v *process) {
 func (w *World) announced(v *process, m *core.Control) {
 	j := &w.jobs[w.bindings[m.Binding-1].entry(m.Started).job]
 	j.announced++
-	if !slices.Contains(j.ran, v.identity) {
-		j.ran = append(j.ran, v.identity)
-	}
+	j.runsAt(v.identity)
 }
 
 // handle is the worker actor: it runs one job at a time (rule 80) and confirms
@@ -209,7 +214,11 @@ func (w *World) handle(v *process, e *core.Effect) {
 		w.fail("one job at a time", "%s got %s while it runs %s", name, e.Delivery.ID, v.running.ID)
 	}
 	b := w.bindings[e.Binding-1]
+	if r := &v.running; r.Epoch != e.Delivery.Epoch || r.Token != e.Delivery.Token {
+		v.takenUp = nil
+	}
 	w.judgeRun(v, e.Delivery, b)
+	w.noteGiven(v, e.Delivery)
 	w.order++
 	v.run, v.running, v.session, v.binding = w.order, *e.Delivery, e.Session, e.Binding
 	d, k := w.roll(placeOf(v.slot, atHandler))
@@ -234,22 +243,21 @@ func (w *World) finish(v *process, arg uint64) {
 	}
 	v.run = 0
 	d := &v.running
-	b := w.bindings[v.binding-1]
 	if w.tracing {
 		w.say("%s ends %s, rejected: %v", w.identities[v.identity].name, d.ID, arg&1 == 1)
 	}
 	if arg&1 == 1 {
-		w.noteOutcome(b, d.Sequence, rejected)
+		w.noteEnd(v, rejected)
 		v.consumer.Rejected(w.now, "worker", v.session, v.binding, d.Sequence, d.ID, "bad")
 		return
 	}
-	w.noteOutcome(b, d.Sequence, finished)
+	w.noteEnd(v, finished)
 	v.consumer.Confirmed(w.now, "worker", v.session, v.binding, d.Sequence, d.ID)
 }
 
 // panics restarts the worker actor: the delivery it had is told again (B2).
 func (w *World) panics(v *process) {
-	w.noteOutcome(w.bindings[v.binding-1], v.running.Sequence, panicked)
+	w.noteEnd(v, panicked)
 	v.run, v.stuck = 0, false
 	v.consumer.HandlerRestarted(w.now)
 	w.settleWorker(v)

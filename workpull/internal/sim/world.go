@@ -28,12 +28,13 @@ type Options struct {
 	Attempts        int
 	Packed          bool
 	Queue           queueMode
-	Faulty          time.Duration // faults strike for so long; then every job has to be done
-	Work            time.Duration // a usual job takes up to this
-	Burst           int           // so many jobs are there at once
-	Only            map[Key]bool  // these faults only; nil is all
-	sabotage        func(*World)  // a test's own invariant
-	stopAt          time.Duration // not played beyond; 0 is to the end
+	Abilities
+	Faulty   time.Duration // faults strike for so long; then every job has to be done
+	Work     time.Duration // a usual job takes up to this
+	Burst    int           // so many jobs are there at once
+	Only     map[Key]bool  // these faults only; nil is all
+	sabotage func(*World)  // a test's own invariant
+	stopAt   time.Duration // not played beyond; 0 is to the end
 }
 
 // OptionsFor is the run that belongs to a seed.
@@ -51,6 +52,7 @@ func OptionsFor(seed uint64) Options {
 	o.Work = []time.Duration{2, 50, 400, 12_000, 30_000}[pace] * time.Millisecond
 	o.Jobs = []int{800, 600, 400, 60, 40}[pace]
 	o.Queue = queueMode(d.below(uint64(queueModes)))
+	o.Abilities = abilitiesFor(seed, o.Queue)
 	if d.below(16) == 0 { // enough for the controller to close the holes that endings leave
 		o.Workers = 40
 	}
