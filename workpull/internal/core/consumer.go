@@ -193,11 +193,13 @@ func (c *Consumer) RegisterAck(now time.Duration, from Peer, session, binding ui
 	c.request(now, true)
 }
 
-// forget drops everything that belongs to the binding that was.
+// forget drops everything that belongs to the binding that was. Control numbers
+// go on: it may come back to that binding, from that of a controller which was
+// replaced.
 func (c *Consumer) forget() {
 	clear(c.buffer)
 	clear(c.skips)
-	c.session, c.binding, c.control, c.begun, c.buffered, c.exceptions = 0, 0, 0, 0, 0, nil
+	c.session, c.binding, c.begun, c.buffered, c.exceptions = 0, 0, 0, 0, nil
 	switch {
 	case c.running == nil:
 	case c.running.announced != 0:
