@@ -115,7 +115,7 @@ func (w *World) noteAdopted(b *binding, h *core.HeldAttempt) {
 		w.fail("only what is held is adopted", "%s was never given %+v", name, *h)
 	case j.state != jobHeld:
 		w.fail("only accepted jobs are sent", "%s goes on at %s in state %d", h.ID, name, j.state)
-	case j.binding != nil && !j.binding.ended && j.binding.last >= j.seq && w.stillAt(j):
+	case j.binding != nil && !j.binding.ended && !j.binding.left && j.binding.last >= j.seq && w.stillAt(j):
 		w.fail("one worker has a job", "%s goes on at %s while binding %d has it", h.ID, name, j.binding.id)
 	case !held || s.State != core.StateRunning || s.Binding != b.id || s.Sequence != 1:
 		w.fail("what runs goes on", "%s goes on at %s and is %+v", h.ID, name, s)

@@ -241,7 +241,7 @@ func (w *World) judgeNew(b *binding, name string, e *core.Effect) {
 		w.fail("payloads stay", "%s carries the payload of %s", j.id, d.Payload.Value)
 	case int(d.Attempt)-1 > j.starts+j.announced: // B3
 		w.fail("only a job that ran is charged", "%s was charged %d times and started %d times", j.id, d.Attempt-1, j.starts)
-	case j.binding != nil && !j.binding.ended && j.binding.last >= j.seq && w.stillAt(j):
+	case j.binding != nil && !j.binding.ended && !j.binding.left && j.binding.last >= j.seq && w.stillAt(j):
 		w.fail("one worker has a job", "%s goes to %s while binding %d has it", j.id, name, j.binding.id)
 	}
 	w.judgeHeldBack(j)

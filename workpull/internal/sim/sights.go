@@ -57,7 +57,7 @@ var sightTable = [sights]struct {
 	StaleAnswers: {"stale answer of the queue", 1_000}, FencedOrphans: {"operation of an older session fenced", 20},
 	LoadedUnaccepted: {"loaded and not accepted", 200}, RunAfterLoad: {"run again after a load", 1_000},
 	ResubmittedDone: {"resubmitted when done", 200}, UntoldConfirmations: {"confirmed and not told", 50},
-	Pages: {"page of payloads", 0}, Saves: {"progress saved", 0}, ResumedDelayed: {"delayed after a load", 0}, ResumedDead: {"dead after a load", 0},
-	ResumedDropped: {"given up after a load", 0}, ToldAgain: {"told again", 0}, ReloadsFenced: {"reload fenced", 0}, Adoptions: {"adopted", 0},
-	AdoptedWhenOver: {"adopted when it was over", 0}, AdoptedAndBack: {"adopted and given back", 0}, LateOfEarlier: {"late confirmation of an earlier epoch", 0}, OlderRefused: {"lower epoch refused", 0},
+	Pages: {"page of payloads", 20_000}, Saves: {"progress saved", 3_000}, ResumedDelayed: {"delayed after a load", 40}, ResumedDead: {"dead after a load", 100},
+	ResumedDropped: {"given up after a load", 2}, ToldAgain: {"told again", 300}, ReloadsFenced: {"reload fenced", 50}, Adoptions: {"adopted", 500},
+	AdoptedWhenOver: {"adopted when it was over", 15}, AdoptedAndBack: {"adopted and given back", 2}, LateOfEarlier: {"late confirmation of an earlier epoch", 40}, OlderRefused: {"lower epoch refused", 1_000},
 }
