@@ -2,7 +2,7 @@ package main
 
 // mutants are the single changes, one at least for every group of rules. Each
 // was a real way to get it wrong.
-var mutants = []mutant{
+var mutants = append([]mutant{
 	// The handshake.
 	{"1", "a zero retry interval is taken", "producer.go", "case cfg.RetryInterval <= 0:", "case cfg.RetryInterval < 0:"},
 	{"2, 18", "the timer generation does not rise", "producer.go", "generation: p.generation + 1,", "generation: 1,"},
@@ -139,4 +139,4 @@ var mutants = []mutant{
 	{"B13", "a retired worker is given jobs", "binding.go", "b.ended || b.retired ||", "b.ended ||"},
 	{"packed", "packed dispatch is round-robin", "producer.go", "if p.cfg.Packed && p.unused.head != nil {", "if false {"},
 	{"packed", "a worker that was never used comes first", "stack.go", "case b.used:", "case !b.used:"},
-}
+}, queueMutants...)
