@@ -216,7 +216,7 @@ func (c *change) confirm(t *touched, now uint64) error {
 // refused any more: after an error the store is broken.
 func (c *change) apply(now uint64) error {
 	b := c.db.NewBatchWithSize(c.bytes + 64*len(c.jobs) + 1024)
-	defer b.Close() //nolint:errcheck // it only frees memory
+	defer b.Close()
 	w := writer{batch: b, dirty: map[uint64]*marks{}}
 	finished := 0
 	for i := range c.jobs {

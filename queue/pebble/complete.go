@@ -109,7 +109,7 @@ func (s *store) keepCompleted(epoch workpull.QueueEpoch, window time.Duration) e
 		return nil
 	}
 	b := s.db.NewBatch()
-	defer b.Close() //nolint:errcheck // it only frees memory
+	defer b.Close()
 	w := writer{batch: b}
 	if s.window == 0 {
 		for id, n := range s.done.known {

@@ -76,7 +76,7 @@ func (s *store) begin() error {
 		return fmt.Errorf("%w: got a store without a number, wanted %d", ErrFormat, s.format.number)
 	}
 	b := s.db.NewBatch()
-	defer b.Close() //nolint:errcheck // it only frees memory
+	defer b.Close()
 	if err := s.setFormat(b, s.format.number); err != nil {
 		return err
 	}

@@ -57,7 +57,7 @@ func (s *store) load(ctx context.Context, owner *workpull.QueueEpoch) (loaded, e
 		return loaded{}, err
 	}
 	b := s.db.NewBatch()
-	defer b.Close() //nolint:errcheck // it only frees memory
+	defer b.Close()
 	if err := errors.Join(s.setHeader(b, next), s.countLive(b, jobs)); err != nil {
 		return loaded{}, err
 	}

@@ -24,14 +24,6 @@ func (s *bitset) set(sequence uint64, on bool) {
 	}
 }
 
-func (s *bitset) count() int {
-	n := 0
-	for _, w := range s {
-		n += bits.OnesCount64(w)
-	}
-	return n
-}
-
 // marks are what was noted of the jobs of a span: whole spans are written, so
 // that the accepts of a batch, whose sequences follow each other, take a row or
 // two. Marks of jobs that are compacted mean nothing, for no sequence comes

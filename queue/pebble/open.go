@@ -47,6 +47,9 @@ func (s *store) open() (err error) {
 			err = errors.Join(err, s.lock.Close())
 		}
 	}()
+	if err = checkTail(s.settings.fs, dir); err != nil {
+		return err
+	}
 	s.disk = newDisk(s.settings.fs, dir, s.log)
 	s.cache = pebble.NewCache(s.settings.cache)
 	if s.db, err = s.start(dir); err != nil {

@@ -24,7 +24,7 @@ func (s *store) saveProgress(epoch workpull.QueueEpoch, progress []workpull.JobP
 		}
 	}
 	b := s.db.NewBatch()
-	defer b.Close() //nolint:errcheck // it only frees memory
+	defer b.Close()
 	w := writer{batch: b, dirty: map[uint64]*marks{}}
 	for i, p := range progress {
 		t := &c.jobs[c.byID[p.MessageID()]]

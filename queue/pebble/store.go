@@ -259,7 +259,7 @@ func (s *store) setHeader(b *pebble.Batch, h header) error {
 // corrupt marks an error of Pebble's that says that the disk holds something
 // else than was written.
 func corrupt(err error) error {
-	if errors.Is(err, pebble.ErrCorruption) {
+	if pebble.IsCorruptionError(err) && !errors.Is(err, ErrCorrupt) {
 		return fmt.Errorf("%w: %w", ErrCorrupt, err)
 	}
 	return err
