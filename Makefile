@@ -137,6 +137,12 @@ test: test-setup ## Unit tests, transcripts, and controllers against a real API 
 	cd tools && go test ./...
 	cd bench && go test ./...
 
+KILLS ?= 500
+
+.PHONY: crash
+crash: ## Kill the process of each durable queue, at any moment and at each durable step: make crash KILLS=500
+	KILLS=$(KILLS) go test -count 1 -timeout 60m -v ./queue/internal/crash
+
 .PHONY: conformance
 conformance: ## Run the pattern's tests and write docs/conformance.md
 	go run ./workpull/internal/conformance
