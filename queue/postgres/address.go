@@ -154,7 +154,7 @@ func (q *Queue) UnmarshalBinary(data []byte) error {
 	var t travelling
 	d := json.NewDecoder(bytes.NewReader(body))
 	d.DisallowUnknownFields()
-	if err := d.Decode(&t); err != nil || d.More() || t.LoadBudget < 0 {
+	if err := d.Decode(&t); err != nil || int(d.InputOffset()) != len(body) || t.LoadBudget < 0 {
 		return fmt.Errorf("read %d bytes: %w", len(data), ErrNotPostgres)
 	}
 	a := newAddress(t.URL, t.Flow)

@@ -10,6 +10,7 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
 
+	"github.com/workpull/operator/queue/internal/failpoint"
 	"github.com/workpull/operator/workpull"
 )
 
@@ -139,6 +140,8 @@ func (q *Queue) commit(ctx context.Context, epoch workpull.QueueEpoch, batch wor
 	var all []written
 	err = q.run(ctx, func(ctx context.Context, conn *pgx.Conn) error {
 		all = all[:0]
+		failpoint.Hit("postgres-before-commit")
+		defer failpoint.Hit("postgres-after-commit")
 		if len(p.statements) == 1 {
 			return q.execute(ctx, conn, epoch, p.statements[0], proposed, &all)
 		}
@@ -147,6 +150,7 @@ func (q *Queue) commit(ctx context.Context, epoch workpull.QueueEpoch, batch wor
 				if err := q.execute(ctx, tx, epoch, s, proposed, &all); err != nil {
 					return err
 				}
+				failpoint.Hit("postgres-between-statements")
 			}
 			return nil
 		})

@@ -8,6 +8,7 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgtype"
 
+	"github.com/workpull/operator/queue/internal/failpoint"
 	"github.com/workpull/operator/workpull"
 )
 
@@ -40,9 +41,11 @@ func (q *Queue) load(ctx context.Context, writer *int64) (state workpull.WorkQue
 		// What a repeatable read sees is older than the lock.
 		return pgx.BeginTxFunc(ctx, conn, pgx.TxOptions{IsoLevel: pgx.ReadCommitted}, func(tx pgx.Tx) error {
 			state, epoch, err = q.read(ctx, tx, writer)
+			failpoint.Hit("postgres-load-before-commit")
 			return err
 		})
 	})
+	failpoint.Hit("postgres-load-after-commit")
 	if err != nil {
 		return workpull.WorkQueueState{}, workpull.QueueEpoch{}, err
 	}
@@ -64,6 +67,7 @@ func (q *Queue) read(ctx context.Context, tx pgx.Tx, writer *int64) (state workp
 	if err := tx.QueryRow(ctx, "SELECT which, begun, at_cursor FROM workpull.load_1($1, $2)", q.address.flow, writer).Scan(&flow, &begun, &cursor); err != nil {
 		return state, epoch, err
 	}
+	failpoint.Hit("postgres-load-locked")
 	jobs, err := index(ctx, tx, flow)
 	if err != nil {
 		return state, epoch, fmt.Errorf("read the index: %w", err)

@@ -11,6 +11,8 @@ import (
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
+
+	"github.com/workpull/operator/queue/internal/failpoint"
 )
 
 //go:embed migrations/*.sql
@@ -123,8 +125,10 @@ func step(ctx context.Context, conn *pgx.Conn, files fs.FS, names []string) (rea
 		}
 		reached++
 		_, err = tx.Exec(ctx, "INSERT INTO workpull.migrations (version, name) VALUES ($1, $2)", reached, name)
+		failpoint.Hit("postgres-migration-before-commit")
 		return err
 	})
+	failpoint.Hit("postgres-migration-after-commit")
 	var refused *pgconn.PgError
 	if errors.As(err, &refused) && refused.Code == "42501" {
 		err = fmt.Errorf("the role %s may not (let one that may call Migrate, docs/operations.md): %w", strconv.Quote(conn.Config().User), err)
