@@ -5,20 +5,24 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strconv"
 	"sync/atomic"
 	"time"
 
 	"github.com/tochemey/goakt/v3/actor"
 	"google.golang.org/protobuf/types/known/wrapperspb"
 
+	"github.com/workpull/operator/bench/internal/series"
+	"github.com/workpull/operator/bench/internal/stats"
+	"github.com/workpull/operator/bench/internal/testbed"
 	"github.com/workpull/operator/workpull"
 )
 
 // intake is a producer actor that takes jobs from outside, by their place in a
 // trace, and offers them in order.
 type intake struct {
-	quiet
-	credits
+	testbed.Quiet
+	testbed.Credits
 	backlog []int
 }
 
@@ -26,21 +30,21 @@ type intake struct {
 func (s *intake) Receive(ctx *actor.ReceiveContext) {
 	switch m := ctx.Message().(type) {
 	case *workpull.RequestNext:
-		s.grant(ctx, m)
+		s.Grant(ctx, m)
 		s.offerBacklog(ctx)
 	case *wrapperspb.UInt64Value:
 		s.backlog = append(s.backlog, int(m.GetValue()))
 		s.offerBacklog(ctx)
 	case *workpull.Stored:
-		acknowledge(ctx, m)
+		testbed.Acknowledge(ctx, m)
 	}
 }
 
 func (s *intake) offerBacklog(ctx *actor.ReceiveContext) {
-	for len(s.backlog) > 0 && len(s.open) > 0 {
+	for len(s.backlog) > 0 && s.Open() > 0 {
 		place := s.backlog[0]
 		s.backlog = s.backlog[1:]
-		s.offer(ctx, place+1, stamped(uint64(place)))
+		s.Offer(ctx, strconv.Itoa(place+1), testbed.Stamped(uint64(place)))
 	}
 }
 
@@ -54,24 +58,24 @@ func (s *intake) offerBacklog(ctx *actor.ReceiveContext) {
 // meet is up to the seed: for seeds 1 to 12 the ideal is from 205 to 850 ms, and
 // from 239 to 826 ms with 40,000 jobs. What is steady is the wait beside the
 // ideal of the very same trace.
-func arrivals(e extent, seed uint64) experiment {
+func arrivals(e extent, seed uint64) series.Experiment {
 	const (
 		workers = 8
 		load    = 0.6
 		name    = "Poisson arrivals, 60% load, 1% of jobs 1 s, 8 workers, window 50: wait, p99"
 	)
 	trace := poisson(seed, e.arrivals, workers, load)
-	ideal := quantile(idealWaits(trace, workers), 0.99)
-	return experiment{
-		name:     name,
-		measures: []measure{{name: name, unit: "ms", better: lower, bar: 1.2*milliseconds(ideal) + 5}},
-		once: func(ctx context.Context, b *bench) (values []float64, err error) {
-			n, err := startNode(ctx)
+	ideal := stats.Quantile(idealWaits(trace, workers), 0.99)
+	return series.Experiment{
+		Name:     name,
+		Measures: []series.Measure{{Name: name, Unit: "ms", Better: series.Lower, Bar: 1.2*stats.Milliseconds(ideal) + 5}},
+		Once: func(ctx context.Context, r *series.Run) (values []float64, err error) {
+			n, err := testbed.Start(ctx)
 			if err != nil {
 				return nil, err
 			}
-			defer func() { err = errors.Join(err, n.stop(ctx)) }()
-			if err := n.produce(ctx, new(intake)); err != nil {
+			defer func() { err = errors.Join(err, n.Stop(ctx)) }()
+			if err := n.Produce(ctx, new(intake)); err != nil {
 				return nil, err
 			}
 			var (
@@ -80,32 +84,32 @@ func arrivals(e extent, seed uint64) experiment {
 				waits  = make([]time.Duration, len(trace))
 				actual = slices.Clone(trace) // with the time that each job took
 			)
-			w := &sink{done: &done, handle: func(d *workpull.Delivery) {
-				place := stampOf(d)
+			w := &testbed.Sink{Done: &done, Handle: func(d *workpull.Delivery) {
+				place := testbed.StampOf(d)
 				started := time.Since(begun)
 				waits[place] = started - trace[place].arrival
 				time.Sleep(trace[place].service)
 				actual[place].service = time.Since(begun) - started
 			}}
-			if err := n.work(ctx, workers, func(int) actor.Actor { return w }); err != nil {
+			if err := n.Work(ctx, workers, func(int) actor.Actor { return w }); err != nil {
 				return nil, err
 			}
-			if err := n.ready(ctx, workers); err != nil {
+			if err := n.Ready(ctx, workers); err != nil {
 				return nil, fmt.Errorf("wait for %d workers: %w", workers, err)
 			}
-			err = b.measured(func() error {
+			err = r.Measured(func() error {
 				begun = time.Now()
 				for place, j := range trace {
 					if early := j.arrival - time.Since(begun); early > 0 {
-						if err := pause(ctx, time.After(early)); err != nil {
+						if err := testbed.Pause(ctx, time.After(early)); err != nil {
 							return err
 						}
 					}
-					if err := actor.Tell(ctx, n.producer, wrapperspb.UInt64(uint64(place))); err != nil {
+					if err := actor.Tell(ctx, n.Producer, wrapperspb.UInt64(uint64(place))); err != nil {
 						return err
 					}
 				}
-				return until(ctx, func() (bool, error) { return done.Load() >= int64(len(trace)), nil })
+				return testbed.Until(ctx, func() (bool, error) { return done.Load() >= int64(len(trace)), nil })
 			})
 			if err != nil {
 				return nil, err
@@ -113,11 +117,11 @@ func arrivals(e extent, seed uint64) experiment {
 			if extra := done.Load() - int64(len(trace)); extra != 0 {
 				return nil, fmt.Errorf("%d jobs ran twice", extra)
 			}
-			b.note("%d jobs, seed %d; an ideal central queue's is %.1f ms, or %.1f ms where each job takes as long as it did here; "+
+			r.Note("%d jobs, seed %d; an ideal central queue's is %.1f ms, or %.1f ms where each job takes as long as it did here; "+
 				"the mean wait is %.1f ms, the ideal queue's %.1f or %.1f ms",
-				len(trace), seed, milliseconds(ideal), milliseconds(quantile(idealWaits(actual, workers), 0.99)),
-				milliseconds(mean(waits)), milliseconds(mean(idealWaits(trace, workers))), milliseconds(mean(idealWaits(actual, workers))))
-			return []float64{milliseconds(quantile(waits, 0.99))}, nil
+				len(trace), seed, stats.Milliseconds(ideal), stats.Milliseconds(stats.Quantile(idealWaits(actual, workers), 0.99)),
+				stats.Milliseconds(stats.Mean(waits)), stats.Milliseconds(stats.Mean(idealWaits(trace, workers))), stats.Milliseconds(stats.Mean(idealWaits(actual, workers))))
+			return []float64{stats.Milliseconds(stats.Quantile(waits, 0.99))}, nil
 		},
 	}
 }

@@ -1,42 +1,16 @@
 package main
 
 import (
-	"context"
 	"fmt"
-	"regexp"
 	"time"
+
+	"github.com/workpull/operator/bench/internal/series"
+	"github.com/workpull/operator/bench/internal/testbed"
 )
-
-// Directions of Better.
-const (
-	higher = "higher"
-	lower  = "lower"
-)
-
-// measure is one line of the table, before it has a value.
-type measure struct {
-	name, unit, better string
-	// bar is what is to be reached; 0 is none.
-	bar float64
-	// of is set where the value is not measured but the percentage that the
-	// experiment's first value is of another measure's, in the same round.
-	of string
-}
-
-// experiment is a run that gives the values of one or more measures.
-type experiment struct {
-	// name is also that of its profiles.
-	name     string
-	measures []measure
-	// once gives a value for each measure that is measured, in their order.
-	once func(ctx context.Context, b *bench) ([]float64, error)
-}
 
 // extent is how long the runs are.
 type extent struct {
-	// warm goes before what is measured, steady is what is measured of a
-	// throughput.
-	warm, steady time.Duration
+	testbed.Span // of a throughput
 	// samples of a latency, in jobs.
 	samples int
 	// before and during the time in which a worker is frozen.
@@ -50,7 +24,7 @@ type extent struct {
 // full is what the bars are for. How stable its 99th percentiles are is said
 // where they are taken.
 var full = extent{
-	warm: 500 * time.Millisecond, steady: 1500 * time.Millisecond,
+	Span:    testbed.Span{Warm: 500 * time.Millisecond, Steady: 1500 * time.Millisecond},
 	samples: 2000,
 	before:  3 * time.Second, during: 4 * time.Second,
 	arrivals: 12_000,
@@ -58,21 +32,21 @@ var full = extent{
 }
 
 // experiments lists everything that is measured, with the bars.
-func experiments(e extent, seed uint64) []experiment {
-	var list []experiment
+func experiments(e extent, seed uint64) []series.Experiment {
+	var list []series.Experiment
 	bars := map[int]float64{1: 275_000, 64: 350_000} // by credits, with four workers
 	for _, credits := range []int{1, 64} {
 		four := oneNode(e, 4, credits)
-		four.measures[0].bar = bars[credits]
-		four.measures = append(four.measures,
-			measure{name: four.name + ": processor time", unit: "µs/job", better: lower},
-			measure{name: four.name + ": allocations", unit: "1/job", better: lower},
-			measure{name: four.name + ": bytes", unit: "B/job", better: lower})
+		four.Measures[0].Bar = bars[credits]
+		four.Measures = append(four.Measures,
+			series.Measure{Name: four.Name + ": processor time", Unit: "µs/job", Better: series.Lower},
+			series.Measure{Name: four.Name + ": allocations", Unit: "1/job", Better: series.Lower},
+			series.Measure{Name: four.Name + ": bytes", Unit: "B/job", Better: series.Lower})
 		list = append(list, four)
 		for _, workers := range e.crowds {
 			crowd := oneNode(e, workers, credits)
-			crowd.measures = append(crowd.measures, measure{
-				name: crowd.name + ": of the 4-worker figure", unit: "%", better: higher, bar: 60, of: four.name,
+			crowd.Measures = append(crowd.Measures, series.Measure{
+				Name: crowd.Name + ": of the 4-worker figure", Unit: "%", Better: series.Higher, Bar: 60, Of: four.Name,
 			})
 			list = append(list, crowd)
 		}
@@ -84,27 +58,6 @@ func experiments(e extent, seed uint64) []experiment {
 		latencyThere(e),
 		frozen(e),
 		arrivals(e, seed))
-}
-
-// choose keeps the experiments that have a measure which is wanted, and those
-// to which a wanted percentage refers.
-func choose(all []experiment, wanted *regexp.Regexp) []experiment {
-	keep := map[string]bool{}
-	for _, e := range all {
-		for _, m := range e.measures {
-			if wanted.MatchString(m.name) {
-				keep[e.name] = true
-				keep[m.of] = true
-			}
-		}
-	}
-	var chosen []experiment
-	for _, e := range all {
-		if keep[e.name] {
-			chosen = append(chosen, e)
-		}
-	}
-	return chosen
 }
 
 func credited(n int) string {

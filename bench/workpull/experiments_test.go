@@ -10,11 +10,14 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/workpull/operator/bench/internal/series"
+	"github.com/workpull/operator/bench/internal/testbed"
 )
 
 // brief is just long enough for every part of every experiment to be reached.
 var brief = extent{
-	warm: 20 * time.Millisecond, steady: 200 * time.Millisecond,
+	Span:    testbed.Span{Warm: 20 * time.Millisecond, Steady: 200 * time.Millisecond},
 	samples: 50,
 	before:  300 * time.Millisecond, during: 300 * time.Millisecond,
 	arrivals: 300,
@@ -23,16 +26,11 @@ var brief = extent{
 
 // TestMain lets the test binary be the processes that experiments start.
 func TestMain(m *testing.M) {
-	var err error
-	switch {
-	case len(os.Args) > 1 && os.Args[1] == onceRole:
-		err = runOnce(context.Background(), brief, os.Args[2:])
-	case len(os.Args) > 1 && os.Args[1] == workerRole:
-		err = runWorker(context.Background(), os.Args[2:])
-	default:
+	c := command(brief)
+	if !c.Starts(os.Args[1:]) {
 		os.Exit(m.Run())
 	}
-	if err != nil {
+	if err := c.Start(context.Background(), os.Args[1:]); err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(1)
 	}
@@ -41,17 +39,17 @@ func TestMain(m *testing.M) {
 // Every experiment runs, in processes of its own, and fills its rows.
 func TestEveryMeasureIsTaken(t *testing.T) {
 	everything := regexp.MustCompile("")
-	s := series{runs: 1, profiles: t.TempDir(), seed: 1, experiments: experiments(brief, 1)}
-	if err := s.run(t.Context()); err != nil {
+	s := series.Series{Runs: 1, Profiles: t.TempDir(), Experiments: experiments(brief, 1)}
+	if err := s.Run(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	var want []string
-	for _, e := range s.experiments {
-		for _, m := range e.measures {
-			want = append(want, m.name)
+	for _, e := range s.Experiments {
+		for _, m := range e.Measures {
+			want = append(want, m.Name)
 		}
 	}
-	rows := s.rows(everything)
+	rows := s.Rows(everything)
 	if len(rows) != len(want) {
 		t.Fatalf("%d rows, want %d", len(rows), len(want))
 	}
@@ -60,43 +58,43 @@ func TestEveryMeasureIsTaken(t *testing.T) {
 			t.Errorf("row %+v, want a run of %s with a value", r, want[i])
 		}
 	}
-	if notes := s.notes(); len(notes) != 2 {
+	if notes := s.Notes(); len(notes) != 2 {
 		t.Errorf("notes %q, want one on allocations and one on arrivals", notes)
 	}
-	for _, e := range s.experiments {
+	for _, e := range s.Experiments {
 		for _, end := range []string{".1.cpu.prof", ".1.alloc.prof"} {
-			if info, err := os.Stat(filepath.Join(s.profiles, slug(e.name)+end)); err != nil || info.Size() == 0 {
-				t.Errorf("profile of %s: %v", e.name, err)
+			if info, err := os.Stat(filepath.Join(s.Profiles, series.Slug(e.Name)+end)); err != nil || info.Size() == 0 {
+				t.Errorf("profile of %s: %v", e.Name, err)
 			}
 		}
 	}
-	if found, err := filepath.Glob(filepath.Join(s.profiles, "*.1.worker-1.cpu.prof")); err != nil || len(found) != 3 {
+	if found, err := filepath.Glob(filepath.Join(s.Profiles, "*.1.worker-1.cpu.prof")); err != nil || len(found) != 3 {
 		t.Errorf("profiles %q of second workers: wanted those of three experiments", found)
 	}
 }
 
 // A frozen worker process stands still, and is ended all the same.
 func TestAFrozenWorkerIsEnded(t *testing.T) {
-	n, err := startRemote(t.Context())
+	n, err := testbed.StartRemote(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer func() {
-		if err := n.stop(t.Context()); err != nil {
+		if err := n.Stop(t.Context()); err != nil {
 			t.Error(err)
 		}
 	}()
-	if err := n.produce(t.Context(), newSource()); err != nil {
+	if err := n.Produce(t.Context(), testbed.NewSource()); err != nil {
 		t.Fatal(err)
 	}
-	c, err := startCrew(t.Context(), new(bench), 2, workerConfig{producer: n.port, window: 10, work: time.Millisecond})
+	c, err := startCrew(t.Context(), new(series.Run), 2, workerConfig{producer: n.Port, window: 10, work: time.Millisecond})
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := n.ready(t.Context(), 2); err != nil {
+	if err := n.Ready(t.Context(), 2); err != nil {
 		t.Fatal(err)
 	}
-	if err := n.open(t.Context()); err != nil {
+	if err := n.Open(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	doMore := func(c crew) {
@@ -105,7 +103,7 @@ func TestAFrozenWorkerIsEnded(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if err := until(t.Context(), func() (bool, error) { last, err := c.sum(); return last.Done > first.Done, err }); err != nil {
+		if err := testbed.Until(t.Context(), func() (bool, error) { last, err := c.sum(); return last.Done > first.Done, err }); err != nil {
 			t.Fatalf("no more jobs are done: %v", err)
 		}
 	}
@@ -113,7 +111,7 @@ func TestAFrozenWorkerIsEnded(t *testing.T) {
 	if err := c[0].freeze(); err != nil {
 		t.Fatal(err)
 	}
-	err = until(t.Context(), func() (bool, error) {
+	err = testbed.Until(t.Context(), func() (bool, error) {
 		stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", c[0].cmd.Process.Pid))
 		return strings.Contains(string(stat), ") T "), err
 	})
@@ -134,13 +132,13 @@ func TestAFrozenWorkerIsEnded(t *testing.T) {
 // A run that fails is reported and costs only its own values.
 func TestAFailedRunIsReported(t *testing.T) {
 	all := experiments(brief, 1)
-	unknown := experiment{name: "unknown", measures: []measure{{name: "unknown", unit: "s", better: lower}}}
-	s := series{runs: 1, seed: 1, experiments: []experiment{unknown, all[0]}}
-	err := s.run(t.Context())
+	unknown := series.Experiment{Name: "unknown", Measures: []series.Measure{{Name: "unknown", Unit: "s", Better: series.Lower}}}
+	s := series.Series{Runs: 1, Experiments: []series.Experiment{unknown, all[0]}}
+	err := s.Run(t.Context())
 	if err == nil || !strings.Contains(err.Error(), "unknown, run 1") {
 		t.Errorf("error %v, want one that names the run", err)
 	}
-	if rows := s.rows(regexp.MustCompile("")); len(rows) != 4 {
+	if rows := s.Rows(regexp.MustCompile("")); len(rows) != 4 {
 		t.Errorf("%d rows, want the 4 of the other experiment", len(rows))
 	}
 }
@@ -148,8 +146,8 @@ func TestAFailedRunIsReported(t *testing.T) {
 func TestChooseKeepsWhatAPercentageRefersTo(t *testing.T) {
 	all := experiments(full, 1)
 	names := func(pattern string) (names []string) {
-		for _, e := range choose(all, regexp.MustCompile(pattern)) {
-			names = append(names, e.name)
+		for _, e := range series.Choose(all, regexp.MustCompile(pattern)) {
+			names = append(names, e.Name)
 		}
 		return names
 	}

@@ -6,6 +6,8 @@ import (
 	"slices"
 	"testing"
 	"time"
+
+	"github.com/workpull/operator/bench/internal/stats"
 )
 
 // Two servers, worked out by hand.
@@ -64,7 +66,7 @@ func TestIdealWaitsAgreeWithTheoryOfOneServer(t *testing.T) {
 		now += random.ExpFloat64() * service / load
 		trace[i] = job{arrival: time.Duration(now), service: time.Duration(random.ExpFloat64() * service)}
 	}
-	got, want := float64(mean(idealWaits(trace, 1)))/service, load/(1-load)
+	got, want := float64(stats.Mean(idealWaits(trace, 1)))/service, load/(1-load)
 	if math.Abs(got-want) > 0.05*want {
 		t.Errorf("mean wait %.3f service times, want %.3f", got, want)
 	}

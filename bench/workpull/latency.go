@@ -4,11 +4,16 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strconv"
 	"time"
 
 	"github.com/tochemey/goakt/v3/actor"
 	"google.golang.org/protobuf/types/known/emptypb"
 
+	"github.com/workpull/operator/bench/internal/clock"
+	"github.com/workpull/operator/bench/internal/series"
+	"github.com/workpull/operator/bench/internal/stats"
+	"github.com/workpull/operator/bench/internal/testbed"
 	"github.com/workpull/operator/workpull"
 )
 
@@ -28,8 +33,8 @@ const (
 // pacer is a producer actor that offers one job at a time, each some time
 // after the one before was confirmed.
 type pacer struct {
-	quiet
-	credits
+	testbed.Quiet
+	testbed.Credits
 	jobs    int // yet to be confirmed
 	due     bool
 	offered int
@@ -40,13 +45,13 @@ type pacer struct {
 func (p *pacer) Receive(ctx *actor.ReceiveContext) {
 	switch m := ctx.Message().(type) {
 	case *workpull.RequestNext:
-		p.grant(ctx, m)
+		p.Grant(ctx, m)
 		p.offerDue(ctx)
 	case *emptypb.Empty:
 		p.due = true
 		p.offerDue(ctx)
 	case *workpull.Stored:
-		acknowledge(ctx, m)
+		testbed.Acknowledge(ctx, m)
 	case *workpull.DeliveryConfirmed:
 		if p.jobs--; p.jobs == 0 {
 			close(p.done)
@@ -58,30 +63,30 @@ func (p *pacer) Receive(ctx *actor.ReceiveContext) {
 }
 
 func (p *pacer) offerDue(ctx *actor.ReceiveContext) {
-	if p.due && len(p.open) > 0 {
+	if p.due && p.Open() > 0 {
 		p.due = false
 		p.offered++
-		p.offer(ctx, p.offered, stamped(uint64(clock())))
+		p.Offer(ctx, strconv.Itoa(p.offered), testbed.Stamped(uint64(clock.Monotonic())))
 	}
 }
 
-func latencyMeasures(where string, p50, p99 float64) []measure {
-	return []measure{
-		{name: "latency, " + where + ", p50", unit: "µs", better: lower, bar: p50},
-		{name: "latency, " + where + ", p99", unit: "µs", better: lower, bar: p99},
+func latencyMeasures(where string, p50, p99 float64) []series.Measure {
+	return []series.Measure{
+		{Name: "latency, " + where + ", p50", Unit: "µs", Better: series.Lower, Bar: p50},
+		{Name: "latency, " + where + ", p99", Unit: "µs", Better: series.Lower, Bar: p99},
 	}
 }
 
 // pace runs the jobs of a latency.
-func (n *node) pace(ctx context.Context, b *bench, p *pacer) error {
-	if err := n.ready(ctx, 1); err != nil {
+func (p *pacer) pace(ctx context.Context, n *testbed.Node, r *series.Run) error {
+	if err := n.Ready(ctx, 1); err != nil {
 		return fmt.Errorf("wait for the worker: %w", err)
 	}
-	return b.measured(func() error {
-		if err := n.open(ctx); err != nil {
+	return r.Measured(func() error {
+		if err := n.Open(ctx); err != nil {
 			return err
 		}
-		return pause(ctx, p.done)
+		return testbed.Pause(ctx, p.done)
 	})
 }
 
@@ -90,32 +95,32 @@ func percentiles(ages []time.Duration, jobs int) ([]float64, error) {
 		return nil, fmt.Errorf("%d deliveries of %d jobs", len(ages), jobs)
 	}
 	ages = ages[unsampled:]
-	return []float64{microseconds(quantile(ages, 0.50)), microseconds(quantile(ages, 0.99))}, nil
+	return []float64{stats.Microseconds(stats.Quantile(ages, 0.50)), stats.Microseconds(stats.Quantile(ages, 0.99))}, nil
 }
 
 // latencyHere has the worker in the producer's system.
-func latencyHere(e extent) experiment {
-	return experiment{
-		name:     "latency, same node",
-		measures: latencyMeasures("same node", 50, 200),
-		once: func(ctx context.Context, b *bench) (values []float64, err error) {
-			n, err := startNode(ctx)
+func latencyHere(e extent) series.Experiment {
+	return series.Experiment{
+		Name:     "latency, same node",
+		Measures: latencyMeasures("same node", 50, 200),
+		Once: func(ctx context.Context, r *series.Run) (values []float64, err error) {
+			n, err := testbed.Start(ctx)
 			if err != nil {
 				return nil, err
 			}
-			defer func() { err = errors.Join(err, n.stop(ctx)) }()
+			defer func() { err = errors.Join(err, n.Stop(ctx)) }()
 			p := &pacer{jobs: unsampled + e.samples, done: make(chan struct{})}
-			if err := n.produce(ctx, p); err != nil {
+			if err := n.Produce(ctx, p); err != nil {
 				return nil, err
 			}
 			ages := make([]time.Duration, 0, unsampled+e.samples)
-			w := &sink{handle: func(d *workpull.Delivery) {
-				ages = append(ages, clock()-time.Duration(stampOf(d)))
+			w := &testbed.Sink{Handle: func(d *workpull.Delivery) {
+				ages = append(ages, clock.Monotonic()-time.Duration(testbed.StampOf(d)))
 			}}
-			if err := n.work(ctx, 1, func(int) actor.Actor { return w }); err != nil {
+			if err := n.Work(ctx, 1, func(int) actor.Actor { return w }); err != nil {
 				return nil, err
 			}
-			if err := n.pace(ctx, b, p); err != nil {
+			if err := p.pace(ctx, n, r); err != nil {
 				return nil, err
 			}
 			return percentiles(ages, unsampled+e.samples)
@@ -124,26 +129,26 @@ func latencyHere(e extent) experiment {
 }
 
 // latencyThere has the worker in a process of its own on the same host.
-func latencyThere(e extent) experiment {
-	return experiment{
-		name:     "latency, other process",
-		measures: latencyMeasures("other process", 500, 2000),
-		once: func(ctx context.Context, b *bench) (values []float64, err error) {
-			n, err := startRemote(ctx)
+func latencyThere(e extent) series.Experiment {
+	return series.Experiment{
+		Name:     "latency, other process",
+		Measures: latencyMeasures("other process", 500, 2000),
+		Once: func(ctx context.Context, r *series.Run) (values []float64, err error) {
+			n, err := testbed.StartRemote(ctx)
 			if err != nil {
 				return nil, err
 			}
-			defer func() { err = errors.Join(err, n.stop(ctx)) }()
+			defer func() { err = errors.Join(err, n.Stop(ctx)) }()
 			p := &pacer{jobs: unsampled + e.samples, done: make(chan struct{})}
-			if err := n.produce(ctx, p); err != nil {
+			if err := n.Produce(ctx, p); err != nil {
 				return nil, err
 			}
-			c, err := startCrew(ctx, b, 1, workerConfig{producer: n.port, window: defaultWindow, stamps: true})
+			c, err := startCrew(ctx, r, 1, workerConfig{producer: n.Port, window: testbed.DefaultWindow, stamps: true})
 			if err != nil {
 				return nil, err
 			}
 			defer func() { err = errors.Join(err, c.stop()) }()
-			if err := n.pace(ctx, b, p); err != nil {
+			if err := p.pace(ctx, n, r); err != nil {
 				return nil, err
 			}
 			t, err := c[0].end()

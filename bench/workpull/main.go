@@ -15,70 +15,26 @@ package main
 
 import (
 	"context"
-	"errors"
 	"flag"
-	"fmt"
-	"os"
-	"os/signal"
-	"regexp"
+
+	"github.com/workpull/operator/bench/internal/series"
 )
 
-// Roles in which the command starts itself, as the first argument.
-const (
-	onceRole   = "once"   // one run of one experiment
-	workerRole = "worker" // a worker process of an experiment
-)
+// workerRole is the first argument of a worker process of an experiment.
+const workerRole = "worker"
 
-func main() {
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
-	defer stop()
-	if err := start(ctx, os.Args[1:]); err != nil && !errors.Is(err, flag.ErrHelp) {
-		fmt.Fprintln(os.Stderr, "bench:", err)
-		os.Exit(1)
-	}
-}
+func main() { command(full).Main() }
 
-func start(ctx context.Context, args []string) error {
-	if len(args) > 0 {
-		switch args[0] {
-		case onceRole:
-			return runOnce(ctx, full, args[1:])
-		case workerRole:
-			return runWorker(ctx, args[1:])
-		}
+// command runs the experiments to an extent.
+func command(e extent) *series.Command {
+	seed := uint64(1)
+	return &series.Command{
+		Name: "workpull",
+		Runs: 5,
+		Flags: func(flags *flag.FlagSet) {
+			flags.Uint64Var(&seed, "seed", seed, "seed of the arrivals")
+		},
+		Experiments: func() []series.Experiment { return experiments(e, seed) },
+		Roles:       map[string]func(context.Context, []string) error{workerRole: runWorker},
 	}
-	flags := flag.NewFlagSet("workpull", flag.ContinueOnError)
-	runs := flags.Int("runs", 5, "runs of each measure")
-	pattern := flags.String("run", "", "regular expression that selects measures; all without it")
-	out := flags.String("out", "", "file for the rows as JSON lines")
-	profiles := flags.String("profile", "", "folder for a CPU and an allocation profile of each run and process (slows the runs down)")
-	seed := flags.Uint64("seed", 1, "seed of the arrivals")
-	if err := flags.Parse(args); err != nil {
-		return err
-	}
-	if *runs < 1 || flags.NArg() > 0 {
-		return fmt.Errorf("%d runs, arguments %q: wanted at least one run and no arguments", *runs, flags.Args())
-	}
-	wanted, err := regexp.Compile(*pattern)
-	if err != nil {
-		return fmt.Errorf("-run: %w", err)
-	}
-	if *profiles != "" {
-		if err := os.MkdirAll(*profiles, 0o755); err != nil {
-			return fmt.Errorf("-profile: %w", err)
-		}
-	}
-	s := series{runs: *runs, profiles: *profiles, seed: *seed, experiments: choose(experiments(full, *seed), wanted)}
-	if len(s.experiments) == 0 {
-		return fmt.Errorf("-run %s: selects no measure", *pattern)
-	}
-	failed := s.run(ctx)
-	rows := s.rows(wanted)
-	if err := report(os.Stdout, rows, s.notes()); err != nil {
-		return errors.Join(failed, err)
-	}
-	if *out != "" {
-		failed = errors.Join(failed, write(*out, rows))
-	}
-	return failed
 }

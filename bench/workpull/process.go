@@ -15,6 +15,9 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/workpull/operator/bench/internal/clock"
+	"github.com/workpull/operator/bench/internal/series"
+	"github.com/workpull/operator/bench/internal/testbed"
 	"github.com/workpull/operator/workpull"
 )
 
@@ -46,7 +49,7 @@ func (c workerConfig) args() []string {
 func parseWorker(args []string) (c workerConfig, err error) {
 	flags := flag.NewFlagSet(workerRole, flag.ContinueOnError)
 	flags.IntVar(&c.producer, "producer", 0, "port of the producer's node")
-	flags.IntVar(&c.window, "window", defaultWindow, "jobs that the worker asks for")
+	flags.IntVar(&c.window, "window", testbed.DefaultWindow, "jobs that the worker asks for")
 	flags.DurationVar(&c.work, "work", 0, "for how long each job sleeps")
 	flags.BoolVar(&c.stamps, "stamps", false, "report how old the jobs' stamps are")
 	flags.StringVar(&c.name, "name", "worker", "name of the endpoint")
@@ -61,33 +64,33 @@ func runWorker(ctx context.Context, args []string) error {
 	if err != nil {
 		return err
 	}
-	return profiled(c.profile, func() (err error) {
-		n, err := startRemote(ctx)
+	return series.Profiled(c.profile, func() (err error) {
+		n, err := testbed.StartRemote(ctx)
 		if err != nil {
 			return err
 		}
-		defer func() { err = errors.Join(err, n.stop(ctx)) }()
+		defer func() { err = errors.Join(err, n.Stop(ctx)) }()
 		var (
 			done atomic.Int64
 			ages []time.Duration
 		)
-		w := &sink{done: &done, handle: func(d *workpull.Delivery) {
+		w := &testbed.Sink{Done: &done, Handle: func(d *workpull.Delivery) {
 			if c.stamps {
-				ages = append(ages, clock()-time.Duration(stampOf(d)))
+				ages = append(ages, clock.Monotonic()-time.Duration(testbed.StampOf(d)))
 			}
 			if c.work > 0 {
 				time.Sleep(c.work)
 			}
 		}}
-		_, err = workpull.Spawn(ctx, n.system, c.name, w, uncompressed(), workpull.AsReliableWorkPullingWorker(producerName,
-			workpull.WithReliableRemoteProducer(loopback, c.producer), workpull.WithReliableFlowControlWindow(c.window)))
+		_, err = workpull.Spawn(ctx, n.System, c.name, w, testbed.Uncompressed(), workpull.AsReliableWorkPullingWorker(testbed.ProducerName,
+			workpull.WithReliableRemoteProducer(testbed.Loopback, c.producer), workpull.WithReliableFlowControlWindow(c.window)))
 		if err != nil {
 			return err
 		}
 		answers := json.NewEncoder(os.Stdout)
 		questions := bufio.NewScanner(os.Stdin)
 		for questions.Scan() {
-			if err := answers.Encode(tally{Done: done.Load(), CPU: cpuTime()}); err != nil {
+			if err := answers.Encode(tally{Done: done.Load(), CPU: clock.Processor()}); err != nil {
 				return err
 			}
 		}
@@ -110,7 +113,7 @@ type workerProcess struct {
 }
 
 // startCrew starts worker processes. They end with this one, however it ends.
-func startCrew(ctx context.Context, b *bench, workers int, c workerConfig) (crew, error) {
+func startCrew(ctx context.Context, r *series.Run, workers int, c workerConfig) (crew, error) {
 	self, err := os.Executable()
 	if err != nil {
 		return nil, err
@@ -118,8 +121,8 @@ func startCrew(ctx context.Context, b *bench, workers int, c workerConfig) (crew
 	var all crew
 	for i := range workers {
 		c.name = fmt.Sprintf("worker-%d", i)
-		if b.profile != "" {
-			c.profile = b.profile + "." + c.name
+		if r.Profile != "" {
+			c.profile = r.Profile + "." + c.name
 		}
 		p, err := startProcess(ctx, self, c)
 		if err != nil {
@@ -130,13 +133,10 @@ func startCrew(ctx context.Context, b *bench, workers int, c workerConfig) (crew
 	return all, nil
 }
 
-// orphaned ends a process with the one that started it.
-var orphaned = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
-
 func startProcess(ctx context.Context, self string, c workerConfig) (*workerProcess, error) {
 	cmd := exec.CommandContext(ctx, self, c.args()...)
 	cmd.Stderr = os.Stderr
-	cmd.SysProcAttr = orphaned // one that is frozen does not see its input end
+	cmd.SysProcAttr = series.Orphaned // one that is frozen does not see its input end
 	input, err := cmd.StdinPipe()
 	if err != nil {
 		return nil, err
@@ -185,6 +185,12 @@ func (c crew) stop() error {
 		}
 	}
 	return errors.Join(errs...)
+}
+
+// processor is the processor time that the processes have used.
+func (c crew) processor() (time.Duration, error) {
+	sum, err := c.sum()
+	return sum.CPU, err
 }
 
 // sum adds the processes' tallies up.

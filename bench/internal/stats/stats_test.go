@@ -1,4 +1,4 @@
-package main
+package stats
 
 import (
 	"math/rand/v2"
@@ -16,13 +16,13 @@ func TestMedianAndSpread(t *testing.T) {
 		{[]float64{4, 1, 10, 3}, 3.5, 9},
 		{[]float64{2, 2, 2, 2, 100}, 2, 98},
 	} {
-		middle, spread := median(c.values)
+		middle, spread := Median(c.values)
 		if middle != c.middle || spread != c.spread {
 			t.Errorf("%v: median %v, spread %v; want %v, %v", c.values, middle, spread, c.middle, c.spread)
 		}
 	}
 	values := []float64{3, 1, 2}
-	median(values)
+	Median(values)
 	if values[0] != 3 {
 		t.Error("the values were reordered")
 	}
@@ -38,28 +38,17 @@ func TestQuantile(t *testing.T) {
 		q    float64
 		want time.Duration
 	}{{0.001, 1}, {0.01, 1}, {0.07, 7}, {0.071, 8}, {0.5, 50}, {0.99, 99}, {1, 100}} {
-		if got := quantile(hundred, c.q); got != c.want {
+		if got := Quantile(hundred, c.q); got != c.want {
 			t.Errorf("quantile %v of 1 to 100: %d, want %d", c.q, got, c.want)
 		}
 	}
-	if got := quantile([]time.Duration{5}, 0.99); got != 5 {
+	if got := Quantile([]time.Duration{5}, 0.99); got != 5 {
 		t.Errorf("quantile of one sample: %d, want 5", got)
 	}
 }
 
 func TestMean(t *testing.T) {
-	if got := mean([]time.Duration{1, 2, 6}); got != 3 {
+	if got := Mean([]time.Duration{1, 2, 6}); got != 3 {
 		t.Errorf("mean: %d, want 3", got)
-	}
-}
-
-// One sample in every rate bytes: small objects are rarely seen and stand for
-// many, large ones are always seen and stand for themselves.
-func TestSampleScale(t *testing.T) {
-	if got := sampleScale(1<<30, 512<<10); got != 1 {
-		t.Errorf("a large object stands for %v, want 1", got)
-	}
-	if got := sampleScale(16, 512<<10); got < 32768 || got > 32769 {
-		t.Errorf("an object of 16 bytes stands for %v, want 32,768.5", got)
 	}
 }

@@ -1,4 +1,4 @@
-package main
+package series
 
 import (
 	"encoding/json"
@@ -11,10 +11,12 @@ import (
 	"runtime"
 	"strconv"
 	"text/tabwriter"
+
+	"github.com/workpull/operator/bench/internal/stats"
 )
 
-// row is one line of the table.
-type row struct {
+// Row is one line of the table.
+type Row struct {
 	Measure string `json:"measure"`
 	// Value is the median of the runs, in Unit.
 	Value float64 `json:"value"`
@@ -27,30 +29,30 @@ type row struct {
 	Spread float64 `json:"spread"`
 }
 
-func summarise(m measure, values []float64) row {
-	middle, spread := median(values)
-	r := row{Measure: m.name, Value: middle, Unit: m.unit, Better: m.better, Runs: len(values), Spread: spread}
-	if m.bar != 0 {
-		r.Bar = &m.bar
+func summarise(m Measure, values []float64) Row {
+	middle, spread := stats.Median(values)
+	r := Row{Measure: m.Name, Value: middle, Unit: m.Unit, Better: m.Better, Runs: len(values), Spread: spread}
+	if m.Bar != 0 {
+		r.Bar = &m.Bar
 	}
 	return r
 }
 
 // met tells whether the median reaches the bar.
-func (r *row) met() bool {
-	if r.Better == lower {
+func (r *Row) met() bool {
+	if r.Better == Lower {
 		return r.Value <= *r.Bar
 	}
 	return r.Value >= *r.Bar
 }
 
 // verdict is the bar and whether it is met, as shown.
-func (r *row) verdict() (bar, met string) {
+func (r *Row) verdict() (bar, met string) {
 	if r.Bar == nil {
 		return "", ""
 	}
 	bar = "≥ " + figure(*r.Bar)
-	if r.Better == lower {
+	if r.Better == Lower {
 		bar = "≤ " + figure(*r.Bar)
 	}
 	if r.met() {
@@ -59,7 +61,7 @@ func (r *row) verdict() (bar, met string) {
 	return bar, "not met"
 }
 
-func report(to io.Writer, rows []row, notes []string) error {
+func report(to io.Writer, rows []Row, notes []string) error {
 	w := tabwriter.NewWriter(to, 0, 0, 2, ' ', 0)
 	fmt.Fprintf(w, "measure (%d CPUs, %s, %s/%s)\tmedian\tspread\tunit\truns\tbar\t\n", runtime.NumCPU(), runtime.Version(), runtime.GOOS, runtime.GOARCH)
 	for _, r := range rows {
@@ -91,7 +93,7 @@ func figure(v float64) string {
 	}
 }
 
-func write(path string, rows []row) (err error) {
+func write(path string, rows []Row) (err error) {
 	defer func() {
 		if err != nil {
 			err = fmt.Errorf("write the rows: %w", err)

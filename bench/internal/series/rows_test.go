@@ -1,4 +1,4 @@
-package main
+package series
 
 import (
 	"bufio"
@@ -11,12 +11,12 @@ import (
 )
 
 func TestPercentagesAreOfTheSameRound(t *testing.T) {
-	four := experiment{name: "four", measures: []measure{{name: "four", unit: "jobs/s", better: higher, bar: 100}}}
-	many := experiment{name: "many", measures: []measure{
-		{name: "many", unit: "jobs/s", better: higher},
-		{name: "share", unit: "%", better: higher, bar: 60, of: "four"},
+	four := Experiment{Name: "four", Measures: []Measure{{Name: "four", Unit: "jobs/s", Better: Higher, Bar: 100}}}
+	many := Experiment{Name: "many", Measures: []Measure{
+		{Name: "many", Unit: "jobs/s", Better: Higher},
+		{Name: "share", Unit: "%", Better: Higher, Bar: 60, Of: "four"},
 	}}
-	s := series{experiments: []experiment{four, many}}
+	s := Series{Experiments: []Experiment{four, many}}
 	for _, rates := range [][2]float64{{100, 90}, {200, 100}, {50, 40}} { // the machine drifts
 		round := map[string]float64{}
 		four.enter(round, rates[:1])
@@ -27,7 +27,7 @@ func TestPercentagesAreOfTheSameRound(t *testing.T) {
 	many.enter(failed, []float64{1000})
 	s.rounds = append(s.rounds, failed)
 
-	rows := s.rows(regexp.MustCompile("four|share"))
+	rows := s.Rows(regexp.MustCompile("four|share"))
 	if len(rows) != 2 {
 		t.Fatalf("rows %+v, want two", rows)
 	}
@@ -40,12 +40,12 @@ func TestPercentagesAreOfTheSameRound(t *testing.T) {
 }
 
 func TestTheTableShowsTheBarAndWhetherItIsMet(t *testing.T) {
-	rows := []row{
-		summarise(measure{name: "rate", unit: "jobs/s", better: higher, bar: 275_000}, []float64{275_000}),
-		summarise(measure{name: "slow", unit: "jobs/s", better: higher, bar: 275_000}, []float64{274_999}),
-		summarise(measure{name: "wait", unit: "ms", better: lower, bar: 5}, []float64{5}),
-		summarise(measure{name: "long", unit: "ms", better: lower, bar: 5}, []float64{5.01}),
-		summarise(measure{name: "size", unit: "B/job", better: lower}, []float64{1527.4}),
+	rows := []Row{
+		summarise(Measure{Name: "rate", Unit: "jobs/s", Better: Higher, Bar: 275_000}, []float64{275_000}),
+		summarise(Measure{Name: "slow", Unit: "jobs/s", Better: Higher, Bar: 275_000}, []float64{274_999}),
+		summarise(Measure{Name: "wait", Unit: "ms", Better: Lower, Bar: 5}, []float64{5}),
+		summarise(Measure{Name: "long", Unit: "ms", Better: Lower, Bar: 5}, []float64{5.01}),
+		summarise(Measure{Name: "size", Unit: "B/job", Better: Lower}, []float64{1527.4}),
 	}
 	var table strings.Builder
 	if err := report(&table, rows, []string{"size: a remark"}); err != nil {
@@ -68,9 +68,9 @@ func TestTheTableShowsTheBarAndWhetherItIsMet(t *testing.T) {
 
 func TestRowsAreWrittenAsLines(t *testing.T) {
 	path := filepath.Join(t.TempDir(), ".bench", "workpull.jsonl")
-	rows := []row{
-		summarise(measure{name: "a", unit: "ms", better: lower, bar: 5}, []float64{3, 9, 4}),
-		summarise(measure{name: "b", unit: "B/job", better: lower}, []float64{1}),
+	rows := []Row{
+		summarise(Measure{Name: "a", Unit: "ms", Better: Lower, Bar: 5}, []float64{3, 9, 4}),
+		summarise(Measure{Name: "b", Unit: "B/job", Better: Lower}, []float64{1}),
 	}
 	if err := write(path, rows); err != nil {
 		t.Fatal(err)
@@ -103,7 +103,7 @@ func TestRowsAreWrittenAsLines(t *testing.T) {
 }
 
 func TestSlug(t *testing.T) {
-	if got, want := slug("Wait, p99 (8 workers)"), "wait-p99-8-workers"; got != want {
+	if got, want := Slug("Wait, p99 (8 workers)"), "wait-p99-8-workers"; got != want {
 		t.Errorf("slug %q, want %q", got, want)
 	}
 }

@@ -1,4 +1,4 @@
-package main
+package series
 
 import (
 	"errors"
@@ -11,22 +11,23 @@ import (
 	"strings"
 )
 
-// bench is what a run has beside its experiment.
-type bench struct {
-	profile string // beginning of the profiles' names, if they are wanted
+// Run is what a run has beside its experiment.
+type Run struct {
+	Profile string // beginning of the profiles' names, if they are wanted
 	notes   []string
 }
 
-func (b *bench) note(format string, args ...any) {
-	b.notes = append(b.notes, fmt.Sprintf(format, args...))
+// Note adds a remark to those that are printed below the table.
+func (r *Run) Note(format string, args ...any) {
+	r.notes = append(r.notes, fmt.Sprintf(format, args...))
 }
 
-// measured runs what is measured, under a CPU profile if one is wanted.
-func (b *bench) measured(f func() error) error { return profiled(b.profile, f) }
+// Measured runs what is measured, under a CPU profile if one is wanted.
+func (r *Run) Measured(f func() error) error { return Profiled(r.Profile, f) }
 
-// profiled writes profiles of f as <beginning>.cpu.prof and
+// Profiled writes profiles of f as <beginning>.cpu.prof and
 // <beginning>.alloc.prof; the second counts from the start of the process.
-func profiled(beginning string, f func() error) (err error) {
+func Profiled(beginning string, f func() error) (err error) {
 	if beginning == "" {
 		return f()
 	}
@@ -51,6 +52,18 @@ func writeAllocations(path string) (err error) {
 	defer func() { err = errors.Join(err, f.Close()) }()
 	runtime.GC()
 	return pprof.Lookup("allocs").WriteTo(f, 0)
+}
+
+// Allocations says who allocates most often, per job, for jobs since the start
+// of the process.
+func Allocations(jobs int64) string {
+	const shown = 10
+	var said []string
+	all := allocators()
+	for _, a := range all[:min(shown, len(all))] {
+		said = append(said, fmt.Sprintf("%s %.2f (%.0f B)", a.name, a.objects/float64(jobs), a.bytes/float64(jobs)))
+	}
+	return "allocations per job (bytes), the first by number: " + strings.Join(said, ", ")
 }
 
 // allocator is a function and what it allocated itself, in estimated numbers.
