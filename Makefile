@@ -163,6 +163,11 @@ verify-mutants: ## Fail when a mutant survives, or docs/mutants.md lists others
 bench-workpull: ## Measure the pattern: a table, and .bench/workpull.jsonl
 	cd bench && go run ./workpull -out $(CURDIR)/.bench/workpull.jsonl
 
+.PHONY: bench-queue
+bench-queue: ## Measure the durable queues: a table, and .bench/queue.jsonl
+	mkdir -p .bench
+	cd bench && go run ./queue -dir $(CURDIR)/.bench -out $(CURDIR)/.bench/queue.jsonl
+
 # Each fuzz target of the pattern, as folder:name.
 FUZZ_TARGETS = $(shell grep -roE '^func Fuzz[A-Za-z]+' --include='*_test.go' workpull | sed -E 's|/[^/]*:func |:|' | sort)
 FUZZTIME ?= 30s

@@ -17,7 +17,11 @@ type Span struct{ Warm, Steady time.Duration }
 
 // Flow is what a steady stream of jobs came to: jobs a second, and per job what
 // this process and others used, processor time in µs.
-type Flow struct{ Rate, CPU, Allocations, Bytes, OthersCPU float64 }
+type Flow struct {
+	Rate, CPU, Allocations, Bytes, OthersCPU float64
+	// Begun and Ended bound what was measured.
+	Begun, Ended time.Time
+}
 
 // Flow opens the source when all workers are there and counts confirmations
 // over the steady time. Others gives the processor time of other processes, if
@@ -57,6 +61,8 @@ func (n *Node) Flow(ctx context.Context, r *series.Run, over Span, s *Source, wo
 			CPU:         stats.Microseconds(last.cpu-first.cpu) / jobs,
 			Allocations: float64(last.memory.Mallocs-first.memory.Mallocs) / jobs,
 			Bytes:       float64(last.memory.TotalAlloc-first.memory.TotalAlloc) / jobs,
+			Begun:       first.at,
+			Ended:       last.at,
 			OthersCPU:   stats.Microseconds(last.others-first.others) / jobs,
 		}
 		return nil

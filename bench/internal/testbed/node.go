@@ -116,7 +116,7 @@ func (n *Node) Ready(ctx context.Context, workers int) error {
 			return false, err
 		}
 		for _, w := range s.Workers {
-			if w.Demand == 0 {
+			if w.Demand+w.InFlight == 0 {
 				return false, nil
 			}
 		}
