@@ -35,7 +35,7 @@ type Command struct {
 const onceRole = "once"
 
 // runLimit is how long one run may take before it counts as hung.
-const runLimit = 3 * time.Minute
+const runLimit = 5 * time.Minute
 
 // Orphaned ends a process with the one that started it.
 var Orphaned = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
