@@ -85,7 +85,9 @@ func TestRule72Password(t *testing.T) {
 		if err := twin.UnmarshalBinary(data); !errors.Is(err, postgres.ErrAddress) {
 			t.Errorf("unmarshal into a queue in use: %v", err)
 		}
-		twin.Close()
+		if err := twin.Close(); err != nil {
+			t.Error(err)
+		}
 		if _, _, err := twin.Load(t.Context()); !errors.Is(err, postgres.ErrClosed) {
 			t.Errorf("load of a closed queue: %v", err)
 		}

@@ -25,7 +25,11 @@ func small(t *testing.T, size string) (folder string, grow func()) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { os.Remove(folder) })
+	t.Cleanup(func() {
+		if err := os.Remove(folder); err != nil {
+			t.Error(err)
+		}
+	})
 	if err := unix.Mount("tmpfs", folder, "tmpfs", 0, "mode=777,size="+size); err != nil {
 		if errors.Is(err, unix.EPERM) {
 			t.Skipf("this root may not mount: %v", err)
