@@ -1,8 +1,10 @@
 package postgres
 
 import (
+	"cmp"
 	"context"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -58,8 +60,7 @@ func (q *Queue) read(ctx context.Context, tx pgx.Tx, writer *int64) (state workp
 	if deadline, ok := ctx.Deadline(); ok {
 		patience = min(patience, max(time.Until(deadline), time.Second))
 	}
-	const settings = "SELECT set_config('statement_timeout', $1, true), set_config('work_mem', '64MB', true)"
-	if _, err := tx.Exec(ctx, settings, fmt.Sprint(patience.Milliseconds())); err != nil {
+	if _, err := tx.Exec(ctx, "SELECT set_config('statement_timeout', $1, true)", fmt.Sprint(patience.Milliseconds())); err != nil {
 		return state, epoch, err
 	}
 	var flow int32
@@ -92,11 +93,12 @@ type indexed struct {
 	accepted bool
 }
 
-// index reads what is not confirmed, in order.
+// index reads what is not confirmed, in order. The server does not sort it,
+// which could take room on its disk that a load must do without (S34).
 func index(ctx context.Context, tx pgx.Tx, flow int32) ([]indexed, error) {
 	rows, err := tx.Query(ctx, `
 		SELECT sequence, state, key, message_id, progress, octet_length(payload)::bigint
-		FROM workpull.jobs WHERE flow = $1 AND state & 2 = 0 ORDER BY sequence`, flow)
+		FROM workpull.jobs WHERE flow = $1 AND state & 2 = 0`, flow)
 	if err != nil {
 		return nil, err
 	}
@@ -117,6 +119,7 @@ func index(ctx context.Context, tx pgx.Tx, flow int32) ([]indexed, error) {
 		jobs = append(jobs, j)
 		return nil
 	})
+	slices.SortFunc(jobs, func(a, b indexed) int { return cmp.Compare(a.sequence, b.sequence) })
 	return jobs, err
 }
 
