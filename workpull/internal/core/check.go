@@ -99,6 +99,11 @@ func (p *Producer) checkJobs() error {
 			return fmt.Errorf("%s: %d jobs, counted %d, %d are in that state", l.name, l.list.length, n, count[l.state])
 		}
 	}
+	for id, j := range p.memory.jobs {
+		if j.ID != id || j.state != jobFinished || j.Payload.TypeURL != "" || len(p.memory.order) < len(p.memory.jobs) { // B9
+			return fmt.Errorf("remembered: %s is under %s, in state %d, with %d bytes", j.ID, id, j.state, len(j.Payload.Value))
+		}
+	}
 	for i, j := range p.delayed {
 		if j.state != jobDelayed || j.trouble.heapIndex != i || p.jobs[j.ID] != j {
 			return fmt.Errorf("delayed: %s is at %d, in state %d", j.ID, i, j.state)

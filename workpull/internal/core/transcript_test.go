@@ -240,7 +240,11 @@ func (s *producerScript) run(t *testing.T, d *datadriven.TestData) string {
 		}
 		return b.String()
 	case "remembered":
-		return fmt.Sprintf("%d", len(s.p.memory.jobs))
+		bytes := 0
+		for _, j := range s.p.memory.jobs {
+			bytes += len(j.Payload.TypeURL) + len(j.Payload.Value)
+		}
+		return fmt.Sprintf("%d jobs, payloads of %d bytes", len(s.p.memory.jobs), bytes)
 	case "recall-due":
 		s.p.RecallDue(s.now)
 	case "late":
