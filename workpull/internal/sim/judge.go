@@ -338,7 +338,7 @@ func (w *World) judgeLate(m *message) {
 	if m.session != w.session {
 		w.Seen[LateOfEarlier]++
 		j := &w.jobs[jobNumber(m.id)]
-		if g := w.givenTo(m.to, j, m.epoch, uint64(m.number)); g == nil || g.outcome != finished || m.epoch >= w.epoch {
+		if g := w.givenTo(m.to, j, m.epoch, m.number); g == nil || g.outcome != finished || m.epoch >= w.epoch {
 			w.fail("only what was done is confirmed", "%s is confirmed by the attempt %d.%d of a worker that did not do it", m.id, m.epoch, m.number)
 		}
 		return
