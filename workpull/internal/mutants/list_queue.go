@@ -9,7 +9,7 @@ var queueMutants = []mutant{
 	{"B11, 57", "pages are asked for before the last came", "page.go", "if g.number != 0 || len(g.wanted) == 0", "if len(g.wanted) == 0"},
 	{"B11, 57", "the payloads of another operation count", "page.go", "g.number == 0 || number != g.number {", "g.number == 0 {"},
 	{"B11, 63", "the payloads for an older incarnation count", "page.go", "session != p.session || g.number == 0", "g.number == 0"},
-	{"B11, 61", "a page that is fenced is asked for again", "page.go", "if errors.Is(err, ErrQueueFenced) || errors.Is(err, ErrQueueConflict) { // rule 61", "if false { // rule 61"},
+	{"B11, 61", "a page that is fenced is asked for again", "page.go", "if errors.Is(err, ErrQueueFenced) || errors.Is(err, ErrQueueConflict) { // rule 61", "if false && errors.Is(err, ErrQueueFenced) { // rule 61"},
 	{"B11", "so many payloads for so many others are taken", "page.go", "if err == nil && len(payloads) != len(g.asked) {", "if false {"},
 	{"B11", "a job is given out before its payload is there", "producer.go", "for p.waiting.length > 0 && !p.paged(p.waiting.head) {", "for p.waiting.length > 0 {"},
 	{"B11", "a suspect is given out before its payload is there", "attempts.go", "for p.solos.length > 0 && !p.paged(p.solos.head) {", "for p.solos.length > 0 {"},
