@@ -37,6 +37,9 @@ const onceRole = "once"
 // runLimit is how long one run may take before it counts as hung.
 const runLimit = 5 * time.Minute
 
+// cleanUp is how long it has then to end.
+const cleanUp = 20 * time.Second
+
 // Orphaned ends a process with the one that started it.
 var Orphaned = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 
@@ -147,6 +150,9 @@ func (s *Series) once(ctx context.Context, e *Experiment, round int) (o outcome,
 	var out bytes.Buffer
 	cmd := exec.CommandContext(ctx, self, args...)
 	cmd.Stdout, cmd.Stderr, cmd.SysProcAttr = &out, os.Stderr, Orphaned
+	// Interrupted, so that it cleans up, and killed if it does not.
+	cmd.Cancel = func() error { return cmd.Process.Signal(os.Interrupt) }
+	cmd.WaitDelay = cleanUp
 	if err := cmd.Run(); err != nil {
 		return o, errors.Join(err, ctx.Err())
 	}
