@@ -16,6 +16,7 @@ import (
 const (
 	producerHead = "apiVersion: workpull.dev/v1alpha1\nkind: Producer\n"
 	poolHead     = "apiVersion: workpull.dev/v1alpha1\nkind: WorkerPool\n"
+	claim        = "{spec: {resources: {requests: {storage: 1Gi}}}}"
 	worker       = "template: {spec: {containers: [{name: worker, image: x}]}}"
 )
 
@@ -50,6 +51,29 @@ func TestInvalidManifestsAreRefusedWithFieldAndWish(t *testing.T) {
 		"producer: interval long":  {producer("{queue: {memory: {}}, delivery: {retryInterval: 2m}}"), []string{"spec.delivery.retryInterval", "between 10ms and 1m"}},
 		"producer: interval word":  {producer("{queue: {memory: {}}, delivery: {retryInterval: often}}"), []string{"spec.delivery.retryInterval", "such as 500ms"}},
 		"producer: interval days":  {producer("{queue: {memory: {}}, delivery: {retryInterval: 1d}}"), []string{"spec.delivery.retryInterval", "such as 500ms"}},
+
+		"producer: two queues":      {producer("{queue: {memory: {}, embedded: {ephemeral: true}}}"), []string{"spec.queue", "set exactly one kind of queue"}},
+		"producer: no volume":       {producer("{queue: {embedded: {}}}"), []string{"spec.queue.embedded", "either volumeClaimTemplate or ephemeral"}},
+		"producer: ephemeral false": {producer("{queue: {embedded: {ephemeral: false}}}"), []string{"spec.queue.embedded", "either volumeClaimTemplate or ephemeral"}},
+		"producer: two volumes":     {producer("{queue: {embedded: {ephemeral: true, volumeClaimTemplate: " + claim + "}}}"), []string{"spec.queue.embedded", "either volumeClaimTemplate or ephemeral"}},
+		"producer: no size":         {producer("{queue: {embedded: {volumeClaimTemplate: {spec: {storageClassName: fast}}}}}"), []string{"spec.queue.embedded.volumeClaimTemplate.spec.resources", "Required value"}},
+		"producer: small volume":    {producer("{queue: {embedded: {volumeClaimTemplate: {spec: {resources: {requests: {storage: 0}}}}}}}"), []string{"requests.storage must be at least 1Mi"}},
+		"producer: access mode":     {producer("{queue: {embedded: {volumeClaimTemplate: {spec: {accessModes: [ReadOnlyMany], resources: {requests: {storage: 1Gi}}}}}}}"), []string{"accessModes", "ReadWriteOncePod"}},
+		"producer: retained memory": {producer("{queue: {embedded: {ephemeral: true, persistentVolumeClaimRetentionPolicy: {}}}}"), []string{"persistentVolumeClaimRetentionPolicy needs volumeClaimTemplate"}},
+		"producer: retention":       {producer("{queue: {embedded: {volumeClaimTemplate: " + claim + ", persistentVolumeClaimRetentionPolicy: {whenDeleted: Keep}}}}"), []string{"whenDeleted", "Retain", "Delete"}},
+		"producer: no secret":       {producer("{queue: {postgres: {}}}"), []string{"spec.queue.postgres.urlSecretKeyRef"}},
+		"producer: secret's name":   {producer("{queue: {postgres: {urlSecretKeyRef: {name: '', key: url}}}}"), []string{"urlSecretKeyRef.name must be the name of a Secret"}},
+		"producer: secret's key":    {producer("{queue: {postgres: {urlSecretKeyRef: {name: db, key: a b}}}}"), []string{"urlSecretKeyRef.key must be the name of a key"}},
+		"producer: standby":         {producer("{replicas: 2, queue: {memory: {}}}"), []string{"replicas above 1 need queue.postgres"}},
+		"producer: no replica":      {producer("{replicas: 0, queue: {memory: {}}}"), []string{"spec.replicas", "between 1 and 10"}},
+		"producer: attempts":        {producer("{queue: {memory: {}}, delivery: {maxAttempts: 0}}"), []string{"spec.delivery.maxAttempts", "between 1 and 1000"}},
+		"producer: backoff":         {producer("{queue: {memory: {}}, delivery: {backoff: {initial: 0s}}}"), []string{"backoff.initial", "between 1ms and 24h"}},
+		"producer: backoff max":     {producer("{queue: {memory: {}}, delivery: {backoff: {max: 25h}}}"), []string{"backoff.max", "between 1ms and 24h"}},
+		"producer: backoff word":    {producer("{queue: {memory: {}}, delivery: {backoff: {max: later}}}"), []string{"backoff.max", "such as 1m"}},
+		"producer: backoff shrinks": {producer("{queue: {memory: {}}, delivery: {backoff: {initial: 2m}}}"), []string{"backoff.max must not be below backoff.initial"}},
+		"producer: window":          {producer("{queue: {memory: {}}, delivery: {deduplicationWindow: 169h}}"), []string{"deduplicationWindow", "between 0s and 168h"}},
+		"producer: queue attempts":  {producer("{queue: {memory: {}}, delivery: {queueRetry: {attempts: 0}}}"), []string{"queueRetry.attempts", "between 1 and 100"}},
+		"producer: queue backoff":   {producer("{queue: {memory: {}}, delivery: {queueRetry: {backoff: 2m}}}"), []string{"queueRetry.backoff", "between 1ms and 1m"}},
 
 		"pool: no producer":    {pool("{" + worker + "}"), []string{"spec.producerRef"}},
 		"pool: empty producer": {pool("{producerRef: {name: ''}, " + worker + "}"), []string{"spec.producerRef.name", "1 to 40"}},
@@ -88,6 +112,57 @@ func TestImmutableFieldsAreRefusedWithFieldAndWish(t *testing.T) {
 	err := api.Update(t.Context(), pool)
 	require.ErrorContains(t, err, "spec.producerRef")
 	require.ErrorContains(t, err, "immutable")
+}
+
+// The kind of a queue cannot be changed, whatever into whatever; of a volume
+// only the size can, and only upwards.
+func TestQueuesAreImmutable(t *testing.T) {
+	ns := namespace(t)
+	volume := func(spec string) string { return "{embedded: {volumeClaimTemplate: {spec: " + spec + "}}}" }
+	queues := map[string]string{
+		"memory":    "{memory: {}}",
+		"volume":    volume("{resources: {requests: {storage: 1Gi}}}"),
+		"ephemeral": "{embedded: {ephemeral: true}}",
+		"postgres":  "{postgres: {urlSecretKeyRef: {name: db, key: url}}}",
+	}
+	change := func(name, queue string) error {
+		object := &unstructured.Unstructured{}
+		object.SetGroupVersionKind(v1alpha1.GroupVersion.WithKind(v1alpha1.ProducerKind))
+		require.NoError(t, api.Get(t.Context(), client.ObjectKey{Namespace: ns, Name: name}, object))
+		var value map[string]any
+		require.NoError(t, yaml.Unmarshal([]byte(queue), &value))
+		require.NoError(t, unstructured.SetNestedMap(object.Object, value, "spec", "queue"))
+		return api.Update(t.Context(), object, client.DryRunAll)
+	}
+	for from, queue := range queues {
+		create(t, manifest(t, ns, producerHead+"metadata: {name: "+from+"}\nspec: {queue: "+queue+"}"))
+	}
+	for from := range queues {
+		for to, queue := range queues {
+			err := change(from, queue)
+			switch both := from + " " + to; {
+			case from == to:
+				require.NoError(t, err)
+			case both == "volume ephemeral" || both == "ephemeral volume":
+				require.ErrorContains(t, err, "volumeClaimTemplate and ephemeral cannot replace each other", both)
+			default:
+				require.ErrorContains(t, err, "the kind of queue is immutable", both)
+			}
+		}
+	}
+	require.NoError(t, change("postgres", "{postgres: {urlSecretKeyRef: {name: other, key: url}}}"), "the database may move")
+	require.NoError(t, change("volume", volume("{resources: {requests: {storage: 1025Mi}}}")))
+	require.NoError(t, change("volume", volume("{resources: {requests: {storage: 1024Mi}}}")), "the same size")
+	require.ErrorContains(t, change("volume", volume("{resources: {requests: {storage: 1023Mi}}}")), "can grow and not shrink")
+	require.ErrorContains(t, change("volume", volume("{resources: {requests: {storage: 1048576}}}")), "can grow and not shrink")
+	for _, other := range []string{
+		"{storageClassName: fast, resources: {requests: {storage: 1Gi}}}",
+		"{accessModes: [ReadWriteOnce], resources: {requests: {storage: 1Gi}}}",
+		"{volumeName: v, resources: {requests: {storage: 1Gi}}}",
+		"{dataSource: {kind: PersistentVolumeClaim, name: c}, resources: {requests: {storage: 1Gi}}}",
+	} {
+		require.ErrorContains(t, change("volume", volume(other)), "volumeClaimTemplate.spec is immutable but for", other)
+	}
 }
 
 func TestSchemaDefaults(t *testing.T) {

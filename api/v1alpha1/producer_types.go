@@ -6,7 +6,16 @@ import (
 )
 
 // ProducerSpec says how jobs are taken in and handed out.
+//
+// +kubebuilder:validation:XValidation:rule="!has(self.replicas) || self.replicas <= 1 || has(self.queue.postgres)",message="replicas above 1 need queue.postgres: a standby has to reach what the active producer has stored"
 type ProducerSpec struct {
+	// Replicas is the number of producer pods. One is active; the others are
+	// standbys that take over, and more than one needs queue.postgres.
+	// +optional
+	// +kubebuilder:default=1
+	// +kubebuilder:validation:XValidation:rule="self >= 1 && self <= 10",message="replicas must be between 1 and 10"
+	Replicas *int32 `json:"replicas,omitempty"`
+
 	// Queue is where accepted jobs wait. Exactly one kind has to be set, and
 	// the kind cannot be changed later.
 	// +required
@@ -29,20 +38,6 @@ type ProducerSpec struct {
 	// +optional
 	Template *corev1.PodTemplateSpec `json:"template,omitempty"`
 }
-
-// Queue is a union: exactly one member is set.
-//
-// +kubebuilder:validation:XValidation:rule="has(self.memory)",message="set exactly one kind of queue, for instance queue: {memory: {}}"
-// +kubebuilder:validation:XValidation:rule="has(self.memory) == has(oldSelf.memory)",message="the kind of queue is immutable; delete the Producer and create it with the other queue"
-type Queue struct {
-	// Memory keeps accepted jobs in the producer's memory only: a restart of
-	// the producer loses those that no worker has confirmed.
-	// +optional
-	Memory *MemoryQueue `json:"memory,omitempty"`
-}
-
-// MemoryQueue has no settings.
-type MemoryQueue struct{}
 
 // Intake is the HTTP interface that takes jobs.
 type Intake struct {
@@ -80,18 +75,6 @@ type IntakeService struct {
 	// +kubebuilder:default=80
 	// +kubebuilder:validation:XValidation:rule="self >= 1 && self <= 65535",message="port must be between 1 and 65535"
 	Port int32 `json:"port,omitempty"`
-}
-
-// Delivery is how jobs are handed to workers.
-type Delivery struct {
-	// RetryInterval is the cadence at which the producer repeats what was not
-	// answered.
-	// +optional
-	// +kubebuilder:default="500ms"
-	// +kubebuilder:validation:Type=string
-	// +kubebuilder:validation:MaxLength=20
-	// +kubebuilder:validation:XValidation:rule="self.matches('^([0-9]{1,6}([.][0-9]{1,9})?(ms|s|m|h))+$') && duration(self) >= duration('10ms') && duration(self) <= duration('1m')",message="retryInterval must be a duration between 10ms and 1m, such as 500ms or 2s"
-	RetryInterval metav1.Duration `json:"retryInterval,omitzero"`
 }
 
 // ProducerStatus is what the operator saw last.

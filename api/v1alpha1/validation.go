@@ -5,6 +5,7 @@ import (
 	"regexp"
 	"time"
 
+	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/validation/field"
@@ -25,6 +26,13 @@ const (
 	DefaultMaxJobBytes            int32 = 1 << 20
 	DefaultServicePort            int32 = 80
 	DefaultRetryInterval                = 500 * time.Millisecond
+	DefaultProducerReplicas       int32 = 1
+	DefaultMaxAttempts            int32 = 10
+	DefaultBackoffInitial               = time.Second
+	DefaultBackoffMax                   = time.Minute
+	DefaultDeduplicationWindow          = 5 * time.Minute
+	DefaultQueueAttempts          int32 = 3
+	DefaultQueueBackoff                 = 100 * time.Millisecond
 	DefaultConcurrency            int32 = 1
 	DefaultFlowControlWindow      int32 = 50
 	DefaultDrainTimeout                 = 30 * time.Second
@@ -40,11 +48,22 @@ var (
 // SetDefaults fills what is absent, in memory only.
 func (p *Producer) SetDefaults() {
 	spec := &p.Spec
+	fillPointer(&spec.Replicas, DefaultProducerReplicas)
 	fill(&spec.Intake.MaxPending, DefaultMaxPending)
 	fill(&spec.Intake.MaxJobBytes, DefaultMaxJobBytes)
 	fill(&spec.Intake.Service.Type, corev1.ServiceTypeClusterIP)
 	fill(&spec.Intake.Service.Port, DefaultServicePort)
-	fill(&spec.Delivery.RetryInterval.Duration, DefaultRetryInterval)
+	delivery := &spec.Delivery
+	fill(&delivery.MaxAttempts, DefaultMaxAttempts)
+	fill(&delivery.Backoff.Initial.Duration, DefaultBackoffInitial)
+	fill(&delivery.Backoff.Max.Duration, DefaultBackoffMax)
+	fillPointer(&delivery.DeduplicationWindow, metav1.Duration{Duration: DefaultDeduplicationWindow})
+	fill(&delivery.RetryInterval.Duration, DefaultRetryInterval)
+	fill(&delivery.QueueRetry.Attempts, DefaultQueueAttempts)
+	fill(&delivery.QueueRetry.Backoff.Duration, DefaultQueueBackoff)
+	if embedded := spec.Queue.Embedded; embedded != nil && embedded.PersistentVolumeClaimRetentionPolicy != nil {
+		fill(&embedded.PersistentVolumeClaimRetentionPolicy.WhenDeleted, appsv1.RetainPersistentVolumeClaimRetentionPolicyType)
+	}
 }
 
 // SetDefaults fills what is absent, in memory only.
@@ -72,29 +91,6 @@ func fillPointer[T any](v **T, value T) {
 	if *v == nil {
 		*v = &value
 	}
-}
-
-// Validate repeats the rules of the CRD, for objects that were stored before a
-// rule existed. It expects defaults to be set. The errors name the field and
-// what it wants.
-func (p *Producer) Validate() field.ErrorList {
-	var errs field.ErrorList
-	spec := field.NewPath("spec")
-	if len(p.Name) > 40 || !producerName.MatchString(p.Name) {
-		errs = append(errs, field.Invalid(field.NewPath("metadata", "name"), p.Name,
-			"must be at most 40 lower-case letters, digits or dashes and begin with a letter"))
-	}
-	if p.Spec.Queue.Memory == nil {
-		errs = append(errs, field.Required(spec.Child("queue"), "set exactly one kind of queue, for instance queue: {memory: {}}"))
-	}
-	intake := spec.Child("intake")
-	errs = append(errs, between(intake.Child("maxPending"), p.Spec.Intake.MaxPending, 1, 1_000_000)...)
-	errs = append(errs, between(intake.Child("maxJobBytes"), p.Spec.Intake.MaxJobBytes, 1, 15<<20)...)
-	errs = append(errs, between(intake.Child("service", "port"), p.Spec.Intake.Service.Port, 1, 65_535)...)
-	if d := p.Spec.Delivery.RetryInterval.Duration; d < 10*time.Millisecond || d > time.Minute {
-		errs = append(errs, field.Invalid(spec.Child("delivery", "retryInterval"), d.String(), "must be between 10ms and 1m"))
-	}
-	return errs
 }
 
 // Validate repeats the rules of the CRD, for objects that were stored before a

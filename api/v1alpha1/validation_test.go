@@ -7,6 +7,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
 )
@@ -16,6 +17,45 @@ func validProducer() *Producer {
 	p.Spec.Queue.Memory = &MemoryQueue{}
 	p.SetDefaults()
 	return p
+}
+
+// embedded makes the queue one on a volume, changed.
+func embedded(change func(*EmbeddedQueue)) func(*Producer) {
+	return func(p *Producer) {
+		claim := &VolumeClaimTemplate{}
+		claim.Spec.Resources.Requests.Storage = resource.MustParse("1Gi")
+		p.Spec.Queue = Queue{Embedded: &EmbeddedQueue{VolumeClaimTemplate: claim}}
+		change(p.Spec.Queue.Embedded)
+	}
+}
+
+// postgres makes the queue one in PostgreSQL, its Secret changed.
+func postgres(change func(*SecretKeyRef)) func(*Producer) {
+	return func(p *Producer) {
+		p.Spec.Queue = Queue{Postgres: &PostgresQueue{URLSecretKeyRef: SecretKeyRef{Name: "database", Key: "url"}}}
+		change(&p.Spec.Queue.Postgres.URLSecretKeyRef)
+	}
+}
+
+func TestValidQueues(t *testing.T) {
+	for name, change := range map[string]func(*Producer){
+		"volume":    embedded(func(*EmbeddedQueue) {}),
+		"kept":      embedded(func(q *EmbeddedQueue) { q.PersistentVolumeClaimRetentionPolicy = &ClaimRetentionPolicy{} }),
+		"ephemeral": embedded(func(q *EmbeddedQueue) { *q = EmbeddedQueue{Ephemeral: true} }),
+		"postgres":  postgres(func(*SecretKeyRef) {}),
+		"standbys": func(p *Producer) {
+			postgres(func(*SecretKeyRef) {})(p)
+			p.Spec.Replicas = ptr.To[int32](3)
+		},
+		"no deduplication": func(p *Producer) { p.Spec.Delivery.DeduplicationWindow = &metav1.Duration{} },
+	} {
+		t.Run(name, func(t *testing.T) {
+			p := validProducer()
+			change(p)
+			p.SetDefaults()
+			require.Empty(t, p.Validate())
+		})
+	}
 }
 
 func validPool() *WorkerPool {
@@ -48,9 +88,34 @@ func TestInvalidProducersAreNamedWithFieldAndWish(t *testing.T) {
 		change func(*Producer)
 		want   []string
 	}{
-		"name too long":    {func(p *Producer) { p.Name = strings.Repeat("a", 41) }, []string{"metadata.name", "at most 40"}},
-		"name with dot":    {func(p *Producer) { p.Name = "a.b" }, []string{"metadata.name", "begin with a letter"}},
-		"no queue":         {func(p *Producer) { p.Spec.Queue.Memory = nil }, []string{"spec.queue", "exactly one kind"}},
+		"name too long": {func(p *Producer) { p.Name = strings.Repeat("a", 41) }, []string{"metadata.name", "at most 40"}},
+		"name with dot": {func(p *Producer) { p.Name = "a.b" }, []string{"metadata.name", "begin with a letter"}},
+		"no queue":      {func(p *Producer) { p.Spec.Queue.Memory = nil }, []string{"spec.queue", "exactly one kind"}},
+		"two queues":    {func(p *Producer) { p.Spec.Queue.Postgres = &PostgresQueue{} }, []string{"spec.queue", "2 kinds", "exactly one kind"}},
+		"no volume":     {embedded(func(q *EmbeddedQueue) { q.VolumeClaimTemplate = nil }), []string{"spec.queue.embedded", "either volumeClaimTemplate or ephemeral"}},
+		"two volumes":   {embedded(func(q *EmbeddedQueue) { q.Ephemeral = true }), []string{"spec.queue.embedded", "either volumeClaimTemplate or ephemeral"}},
+		"no size":       {embedded(func(q *EmbeddedQueue) { q.VolumeClaimTemplate.Spec.Resources = ClaimResources{} }), []string{"spec.queue.embedded.volumeClaimTemplate.spec.resources.requests.storage", "at least 1Mi"}},
+		"retention word": {embedded(func(q *EmbeddedQueue) {
+			q.PersistentVolumeClaimRetentionPolicy = &ClaimRetentionPolicy{WhenDeleted: "Keep"}
+		}), []string{"persistentVolumeClaimRetentionPolicy.whenDeleted", "Retain", "Delete"}},
+		"retained nothing": {embedded(func(q *EmbeddedQueue) {
+			*q = EmbeddedQueue{Ephemeral: true, PersistentVolumeClaimRetentionPolicy: &ClaimRetentionPolicy{WhenDeleted: "Retain"}}
+		}), []string{"persistentVolumeClaimRetentionPolicy", "needs volumeClaimTemplate"}},
+		"no secret":         {postgres(func(r *SecretKeyRef) { r.Name = "" }), []string{"spec.queue.postgres.urlSecretKeyRef.name", "name of a Secret"}},
+		"no key":            {postgres(func(r *SecretKeyRef) { r.Key = "a b" }), []string{"spec.queue.postgres.urlSecretKeyRef.key", "name of a key"}},
+		"standby of memory": {func(p *Producer) { p.Spec.Replicas = ptr.To[int32](2) }, []string{"spec.replicas", "need queue.postgres"}},
+		"no replica":        {func(p *Producer) { p.Spec.Replicas = ptr.To[int32](0) }, []string{"spec.replicas", "between 1 and 10"}},
+		"many replicas": {func(p *Producer) {
+			postgres(func(*SecretKeyRef) {})(p)
+			p.Spec.Replicas = ptr.To[int32](11)
+		}, []string{"spec.replicas", "between 1 and 10"}},
+		"attempts":         {func(p *Producer) { p.Spec.Delivery.MaxAttempts = -1 }, []string{"spec.delivery.maxAttempts", "between 1 and 1000"}},
+		"backoff":          {func(p *Producer) { p.Spec.Delivery.Backoff.Initial.Duration = time.Microsecond }, []string{"spec.delivery.backoff.initial", "between 1ms and 24h"}},
+		"backoff max":      {func(p *Producer) { p.Spec.Delivery.Backoff.Max.Duration = 25 * time.Hour }, []string{"spec.delivery.backoff.max", "between 1ms and 24h"}},
+		"backoff shrunk":   {func(p *Producer) { p.Spec.Delivery.Backoff.Max.Duration = time.Millisecond }, []string{"spec.delivery.backoff.max", "not be below backoff.initial"}},
+		"window":           {func(p *Producer) { p.Spec.Delivery.DeduplicationWindow.Duration = -1 }, []string{"spec.delivery.deduplicationWindow", "between 0s and 168h"}},
+		"queue attempts":   {func(p *Producer) { p.Spec.Delivery.QueueRetry.Attempts = 101 }, []string{"spec.delivery.queueRetry.attempts", "between 1 and 100"}},
+		"queue backoff":    {func(p *Producer) { p.Spec.Delivery.QueueRetry.Backoff.Duration = time.Hour }, []string{"spec.delivery.queueRetry.backoff", "between 1ms and 1m"}},
 		"maxPending":       {func(p *Producer) { p.Spec.Intake.MaxPending = -1 }, []string{"spec.intake.maxPending", "between 1 and 1000000"}},
 		"maxJobBytes":      {func(p *Producer) { p.Spec.Intake.MaxJobBytes = 16 << 20 }, []string{"spec.intake.maxJobBytes", "between 1 and 15728640"}},
 		"port":             {func(p *Producer) { p.Spec.Intake.Service.Port = 70_000 }, []string{"spec.intake.service.port", "between 1 and 65535"}},
