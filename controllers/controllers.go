@@ -5,7 +5,9 @@ import (
 	"fmt"
 
 	appsv1 "k8s.io/api/apps/v1"
+	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
+	policyv1 "k8s.io/api/policy/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -43,13 +45,16 @@ func CacheOptions(namespaces []string) cache.Options {
 	ours := labels.SelectorFromSet(labels.Set{v1alpha1.LabelManagedBy: v1alpha1.ManagedByOperator})
 	options := cache.Options{
 		ByObject: map[client.Object]cache.ByObject{
-			&corev1.Pod{}:                {Label: ours, Transform: cache.TransformStripManagedFields()},
-			&corev1.Service{}:            {Label: ours},
-			&corev1.ServiceAccount{}:     {Label: ours},
-			&appsv1.Deployment{}:         {Label: ours},
-			&appsv1.ControllerRevision{}: {Label: ours},
-			&rbacv1.Role{}:               {Label: ours},
-			&rbacv1.RoleBinding{}:        {Label: ours},
+			&corev1.Pod{}:                   {Label: ours, Transform: cache.TransformStripManagedFields()},
+			&corev1.Service{}:               {Label: ours},
+			&corev1.ServiceAccount{}:        {Label: ours},
+			&appsv1.Deployment{}:            {Label: ours},
+			&appsv1.StatefulSet{}:           {Label: ours},
+			&appsv1.ControllerRevision{}:    {Label: ours},
+			&policyv1.PodDisruptionBudget{}: {Label: ours},
+			&coordinationv1.Lease{}:         {Label: ours},
+			&rbacv1.Role{}:                  {Label: ours},
+			&rbacv1.RoleBinding{}:           {Label: ours},
 		},
 	}
 	if len(namespaces) > 0 {

@@ -23,7 +23,8 @@ const (
 	ReasonReady = "Ready"
 	// ReasonScaledToZero: the pool wants no worker and has none.
 	ReasonScaledToZero = "ScaledToZero"
-	// ReasonPodNotReady: the producer has no ready pod.
+	// ReasonPodNotReady: the producer has no ready pod. Its log and its
+	// readiness say why, for instance that its queue cannot be reached.
 	ReasonPodNotReady = "PodNotReady"
 	// ReasonWorkersNotReady: fewer workers are ready than are desired.
 	ReasonWorkersNotReady = "WorkersNotReady"
@@ -57,6 +58,12 @@ const (
 	// ReasonChildFailed: the API server refuses an object that the operator
 	// has to make.
 	ReasonChildFailed = "ChildFailed"
+	// ReasonQueueSecretNotFound: the Secret that spec.queue.postgres names does
+	// not exist or lacks the key. The pod starts when it is there.
+	ReasonQueueSecretNotFound = "QueueSecretNotFound"
+	// ReasonContainerConfigError: a container of the producer's pod refers to
+	// something else that does not exist.
+	ReasonContainerConfigError = "ContainerConfigError"
 )
 
 // Reasons of ReplicaFailure.
@@ -86,7 +93,8 @@ const (
 	// spec.startupDeadlineSeconds. It is replaced with a capped backoff.
 	ReasonStartupDeadlineExceeded = "StartupDeadlineExceeded"
 	// ReasonNodeLost: a worker's node does not report. The worker was replaced
-	// on another node.
+	// on another node. Of a Producer: the node of its pod does not report, and
+	// with an embedded queue on a volume somebody has to say that it is gone.
 	ReasonNodeLost = "NodeLost"
 )
 
@@ -97,6 +105,10 @@ const (
 	EventWorkerCreated = "WorkersCreated"
 	// EventWorkerDeleted: pods were deleted; the message says why.
 	EventWorkerDeleted = "WorkersDeleted"
+	// EventActivated: another pod of a Producer is the active one.
+	EventActivated = "Activated"
+	// EventVolumeEnlarged: the claim of an embedded queue was enlarged.
+	EventVolumeEnlarged = "VolumeEnlarged"
 	// EventChildApplied: an object that belongs to a Producer or a WorkerPool
 	// was made or changed.
 	EventChildApplied = "ChildApplied"

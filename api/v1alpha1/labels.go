@@ -18,6 +18,8 @@ const (
 	// from.
 	LabelRevision = "workpull.dev/revision"
 	// LabelRole marks the producer pod that serves the intake (RoleActive).
+	// Where there are standbys, pods are made as RoleStandby and the operator
+	// sets it by the Lease.
 	LabelRole = "workpull.dev/role"
 	// LabelMembership is MembershipMember on pods that are members of the
 	// producer's GoAkt cluster; its discovery selects them by it.
@@ -31,4 +33,5 @@ const (
 	ComponentWorker   = "worker"
 	ManagedByOperator = "workpull-operator"
 	RoleActive        = "active"
+	RoleStandby       = "standby"
 )

@@ -1,6 +1,7 @@
 package children
 
 import (
+	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	corev1ac "k8s.io/client-go/applyconfigurations/core/v1"
@@ -15,6 +16,7 @@ type account struct {
 	namespace string
 	name      string // of ServiceAccount, Role and RoleBinding
 	given     string // ServiceAccount that the user's template names, or ""
+	lease     string // that the pods are elected by, or ""
 	labels    map[string]string
 	owner     *metav1ac.OwnerReferenceApplyConfiguration
 }
@@ -26,8 +28,12 @@ func ProducerAccount(p *v1alpha1.Producer) []Child {
 	if p.Spec.Template != nil {
 		given = p.Spec.Template.Spec.ServiceAccountName
 	}
+	lease := ""
+	if Standbys(p) {
+		lease = LeaseName(p.Name)
+	}
 	return account{
-		namespace: p.Namespace, name: ProducerName(p.Name), given: given,
+		namespace: p.Namespace, name: ProducerName(p.Name), given: given, lease: lease,
 		labels: ProducerLabels(p.Name), owner: ownerReference(p, v1alpha1.ProducerKind),
 	}.children()
 }
@@ -58,10 +64,16 @@ func (a account) serviceAccount() Child {
 		func() *corev1.ServiceAccount { return &corev1.ServiceAccount{} }, corev1ac.ExtractServiceAccount)
 }
 
-// role allows what discovery needs: to see the pods of the namespace.
+// role allows what discovery needs, to see the pods of the namespace, and what
+// an election needs, to read and renew its one Lease. The operator makes that,
+// since the right to create cannot be bound to a name.
 func (a account) role() Child {
 	config := rbacv1ac.Role(a.name, a.namespace).WithLabels(a.labels).WithOwnerReferences(a.owner).
 		WithRules(rbacv1ac.PolicyRule().WithAPIGroups("").WithResources("pods").WithVerbs("get", "list", "watch"))
+	if a.lease != "" {
+		config.WithRules(rbacv1ac.PolicyRule().WithAPIGroups(coordinationv1.GroupName).WithResources("leases").
+			WithResourceNames(a.lease).WithVerbs("get", "update"))
+	}
 	return newChild("Role", a.name, config,
 		func() *rbacv1.Role { return &rbacv1.Role{} }, rbacv1ac.ExtractRole)
 }

@@ -42,7 +42,9 @@ func env(c corev1.Container) map[string]string {
 	out := map[string]string{}
 	for _, e := range c.Env {
 		out[e.Name] = e.Value
-		if e.ValueFrom != nil {
+		if e.ValueFrom != nil && e.ValueFrom.SecretKeyRef != nil {
+			out[e.Name] = "secret " + e.ValueFrom.SecretKeyRef.Name + "/" + e.ValueFrom.SecretKeyRef.Key
+		} else if e.ValueFrom != nil {
 			out[e.Name] = e.ValueFrom.FieldRef.FieldPath
 		}
 	}
@@ -72,6 +74,8 @@ func TestProducerWithoutTemplateRunsTheStockImage(t *testing.T) {
 		podenv.System: "workpull-media-thumbs", podenv.Producer: "thumbs",
 		podenv.PodUID: "metadata.uid", podenv.PodIP: "status.podIP", podenv.NodeName: "spec.nodeName",
 		podenv.Membership: "Member", podenv.Queue: "memory", podenv.IntakePort: "8080", podenv.LinkPort: "9003",
+		podenv.MaxAttempts: "10", podenv.Backoff: "1s", podenv.BackoffMax: "1m0s", podenv.DeduplicationWindow: "5m0s",
+		podenv.QueueAttempts: "3", podenv.QueueBackoff: "100ms",
 		podenv.MaxPending: "10000", podenv.MaxJobBytes: "1048576", podenv.RetryInterval: "500ms",
 	} {
 		require.Equal(t, want, got[name], name)

@@ -6,13 +6,13 @@ import (
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/util/intstr"
 	appsv1ac "k8s.io/client-go/applyconfigurations/apps/v1"
 	corev1ac "k8s.io/client-go/applyconfigurations/core/v1"
 	metav1ac "k8s.io/client-go/applyconfigurations/meta/v1"
 	"k8s.io/utils/ptr"
 
 	"github.com/workpull/operator/api/v1alpha1"
-	"github.com/workpull/operator/runtime/podenv"
 )
 
 // StockImage is the image of producers whose template names none.
@@ -27,82 +27,41 @@ type StockImage struct {
 // requests.
 const producerGracePeriodSeconds = 30
 
-// Deployment runs the producer of an in-memory queue: one pod, and the old one
-// is gone before the new one starts, since two would each have their own jobs.
-func Deployment(p *v1alpha1.Producer, image StockImage) (Child, error) {
+// Workload is what runs the producer's pods: a StatefulSet where the queue is
+// on a volume, a Deployment otherwise.
+func Workload(p *v1alpha1.Producer, image StockImage) (Child, error) {
 	template, err := applyTemplate(ProducerTemplate(p, image))
 	if err != nil {
 		return Child{}, fmt.Errorf("render the template of Producer %s: %w", p.Name, err)
+	}
+	if Claim(p) != nil {
+		return statefulSet(p, template), nil
+	}
+	return deployment(p, template), nil
+}
+
+// deployment runs one pod, and the old one is gone before the new one starts:
+// two would each have their own jobs, or one would fence the other. Standbys
+// are made first and then replace the old pods.
+func deployment(p *v1alpha1.Producer, template *corev1ac.PodTemplateSpecApplyConfiguration) Child {
+	strategy := appsv1ac.DeploymentStrategy().WithType(appsv1.RecreateDeploymentStrategyType)
+	if Standbys(p) {
+		strategy = appsv1ac.DeploymentStrategy().WithType(appsv1.RollingUpdateDeploymentStrategyType).
+			WithRollingUpdate(appsv1ac.RollingUpdateDeployment().
+				WithMaxSurge(intstr.FromInt32(1)).WithMaxUnavailable(intstr.FromInt32(0)))
 	}
 	name := ProducerName(p.Name)
 	config := appsv1ac.Deployment(name, p.Namespace).
 		WithLabels(ProducerLabels(p.Name)).
 		WithOwnerReferences(ownerReference(p, v1alpha1.ProducerKind)).
 		WithSpec(appsv1ac.DeploymentSpec().
-			WithReplicas(1).
+			WithReplicas(*p.Spec.Replicas).
 			WithRevisionHistoryLimit(2).
-			WithStrategy(appsv1ac.DeploymentStrategy().WithType(appsv1.RecreateDeploymentStrategyType)).
+			WithStrategy(strategy).
 			WithSelector(metav1ac.LabelSelector().WithMatchLabels(ProducerSelector(p.Name))).
 			WithTemplate(template))
 	return newChild("Deployment", name, config,
-		func() *appsv1.Deployment { return &appsv1.Deployment{} }, appsv1ac.ExtractDeployment), nil
-}
-
-// ProducerTemplate is the producer's pod: the user's template with everything
-// that the operator adds.
-func ProducerTemplate(p *v1alpha1.Producer, image StockImage) corev1.PodTemplateSpec {
-	var template corev1.PodTemplateSpec
-	if p.Spec.Template != nil {
-		p.Spec.Template.DeepCopyInto(&template)
-	}
-	template.Labels = overlay(template.Labels, overlay(ProducerLabels(p.Name), map[string]string{
-		v1alpha1.LabelRole:       v1alpha1.RoleActive,
-		v1alpha1.LabelMembership: string(v1alpha1.MembershipMember),
-	}))
-	pod := &template.Spec
-	if pod.ServiceAccountName == "" {
-		pod.ServiceAccountName = ProducerName(p.Name)
-	}
-	if pod.TerminationGracePeriodSeconds == nil {
-		pod.TerminationGracePeriodSeconds = ptr.To[int64](producerGracePeriodSeconds)
-	}
-	main := container(pod, podenv.ProducerContainer)
-	if main == nil {
-		pod.Containers = append([]corev1.Container{{Name: podenv.ProducerContainer}}, pod.Containers...)
-		main = &pod.Containers[0]
-	}
-	if main.Image == "" {
-		useStockImage(pod, main, image)
-	}
-	setEnv(main, producerEnv(p))
-	addPorts(main, append(memberPorts(),
-		tcpPort(podenv.LinkPortName, podenv.DefaultLinkPort),
-		tcpPort(podenv.IntakePortName, podenv.DefaultIntakePort),
-		tcpPort(podenv.HealthPortName, podenv.DefaultHealthPort))...)
-	setProbes(main)
-	secure(pod)
-	return template
-}
-
-func producerEnv(p *v1alpha1.Producer) []corev1.EnvVar {
-	env := []corev1.EnvVar{
-		{Name: podenv.System, Value: SystemName(p.Namespace, p.Name)},
-		{Name: podenv.Producer, Value: p.Name},
-	}
-	env = append(env, identityEnv()...)
-	return append(env,
-		corev1.EnvVar{Name: podenv.Membership, Value: podenv.MembershipMember},
-		intEnv(podenv.RemotingPort, podenv.DefaultRemotingPort),
-		intEnv(podenv.GossipPort, podenv.DefaultGossipPort),
-		intEnv(podenv.PeersPort, podenv.DefaultPeersPort),
-		intEnv(podenv.LinkPort, podenv.DefaultLinkPort),
-		intEnv(podenv.IntakePort, podenv.DefaultIntakePort),
-		intEnv(podenv.HealthPort, podenv.DefaultHealthPort),
-		corev1.EnvVar{Name: podenv.Queue, Value: podenv.QueueMemory},
-		intEnv(podenv.MaxPending, p.Spec.Intake.MaxPending),
-		intEnv(podenv.MaxJobBytes, p.Spec.Intake.MaxJobBytes),
-		corev1.EnvVar{Name: podenv.RetryInterval, Value: p.Spec.Delivery.RetryInterval.Duration.String()},
-	)
+		func() *appsv1.Deployment { return &appsv1.Deployment{} }, appsv1ac.ExtractDeployment)
 }
 
 // tmpVolume is what the stock image may write to.

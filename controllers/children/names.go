@@ -10,9 +10,18 @@ import (
 // Names of what belongs to a Producer or a WorkerPool. The bounds on the
 // owners' names (40 and 50 characters) keep each within 63.
 
-// ProducerName is the name of a Producer's Deployment, headless Service,
-// ServiceAccount, Role and RoleBinding.
+// ProducerName is the name of a Producer's Deployment or StatefulSet, headless
+// Service, ServiceAccount, Role and RoleBinding, and PodDisruptionBudget.
 func ProducerName(producer string) string { return producer + "-producer" }
+
+// LeaseName is the name of the Lease by which a Producer's pods elect the
+// active one.
+func LeaseName(producer string) string { return ProducerName(producer) }
+
+// ClaimName is the name of the PersistentVolumeClaim of an embedded queue. It
+// follows from the StatefulSet's, so that a Producer that is made again under
+// the same name finds it.
+func ClaimName(producer string) string { return queueVolume + "-" + ProducerName(producer) + "-0" }
 
 // WorkerAccountName is the name of the ServiceAccount, Role and RoleBinding of
 // a pool of members.

@@ -1,5 +1,5 @@
 // Package producer reconciles a Producer into its workload: ServiceAccount,
-// Role, RoleBinding, Services and Deployment.
+// Role, RoleBinding, Services, Deployment or StatefulSet, and what standbys need.
 package producer
 
 import (
@@ -50,7 +50,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	if err != nil {
 		return ctrl.Result{}, err
 	}
-	out, executeErr := r.execute(ctx, makePlan(s))
+	out, executeErr := r.execute(ctx, producer.Namespace, makePlan(s))
 	status := makeStatus(s, out)
 	if err := errors.Join(executeErr, r.writeStatus(ctx, s, status)); err != nil {
 		return ctrl.Result{}, err
@@ -59,6 +59,12 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	if len(out.applied) > 0 {
 		r.Recorder.Eventf(&producer, nil, corev1.EventTypeNormal, v1alpha1.EventChildApplied, "Apply",
 			"applied %s", strings.Join(out.applied, ", "))
+	}
+	if out.enlarged != "" {
+		r.Recorder.Eventf(&producer, nil, corev1.EventTypeNormal, v1alpha1.EventVolumeEnlarged, "Enlarge", "enlarged claim %s", out.enlarged)
+	}
+	if out.activated != "" {
+		r.Recorder.Eventf(&producer, nil, corev1.EventTypeNormal, v1alpha1.EventActivated, "Label", "pod %s is the active one", out.activated)
 	}
 	if len(out.conflicts) > 0 || out.childErr != nil {
 		return ctrl.Result{RequeueAfter: conflictInterval}, nil

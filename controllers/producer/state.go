@@ -4,26 +4,30 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
-	appsv1 "k8s.io/api/apps/v1"
+	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/util/validation/field"
+	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/workpull/operator/api/v1alpha1"
 	"github.com/workpull/operator/controllers/apply"
 	"github.com/workpull/operator/controllers/children"
+	"github.com/workpull/operator/controllers/podstate"
 )
 
 // state is everything that the plan and the status depend on.
 type state struct {
-	now        time.Time
-	producer   *v1alpha1.Producer // with defaults
-	invalid    field.ErrorList
-	children   []apply.Observed // in the order in which they are applied
-	deployment *appsv1.Deployment
-	activePod  string // the ready pod that serves the intake, or ""
+	now      time.Time
+	producer *v1alpha1.Producer // with defaults
+	invalid  field.ErrorList
+	children []apply.Observed // in the order in which they are applied
+	workload *workload        // nil when there is none
+	pods     []corev1.Pod     // of the producer, by name
+	holder   string           // identity of the pod that has the Lease, or ""
 }
 
 // observe reads the state.
@@ -35,53 +39,51 @@ func (r *Reconciler) observe(ctx context.Context, producer *v1alpha1.Producer) (
 			return s, err
 		}
 	}
-	pod, err := r.observeActivePod(ctx, producer)
-	s.activePod = pod
-	return s, err
+	var pods corev1.PodList
+	err := r.Client.List(ctx, &pods, client.InNamespace(producer.Namespace), client.MatchingLabels(children.ProducerSelector(producer.Name)))
+	if err != nil {
+		return s, fmt.Errorf("list producer pods: %w", err)
+	}
+	s.pods = pods.Items
+	slices.SortFunc(s.pods, func(a, b corev1.Pod) int { return strings.Compare(a.Name, b.Name) })
+	return s, nil
 }
 
 func (r *Reconciler) observeChildren(ctx context.Context, s *state) error {
-	deployment, err := children.Deployment(s.producer, r.Image)
+	workload, err := children.Workload(s.producer, r.Image)
 	if err != nil {
 		return err
 	}
 	wanted := children.ProducerAccount(s.producer)
-	wanted = append(wanted, children.ClusterService(s.producer), children.IntakeService(s.producer), deployment)
+	wanted = append(wanted, children.ClusterService(s.producer), children.IntakeService(s.producer))
+	wanted = append(wanted, children.StandbyObjects(s.producer)...)
+	wanted = append(wanted, workload)
 	for _, child := range wanted {
 		o, err := apply.Observe(ctx, r.Client, r.Live, s.producer, child)
 		if err != nil {
 			return err
 		}
 		s.children = append(s.children, o)
-		if live, ok := o.Live.(*appsv1.Deployment); ok && !o.Foreign {
-			s.deployment = live
+		if o.Live == nil || o.Foreign {
+			continue
+		}
+		if lease, ok := o.Live.(*coordinationv1.Lease); ok {
+			s.holder = ptr.Deref(lease.Spec.HolderIdentity, "")
+		}
+		if w, ok := workloadOf(o.Live); ok {
+			s.workload = &w
 		}
 	}
 	return nil
 }
 
-// observeActivePod finds the ready pod that the intake Service selects.
-func (r *Reconciler) observeActivePod(ctx context.Context, producer *v1alpha1.Producer) (string, error) {
-	selector := children.ProducerSelector(producer.Name)
-	selector[v1alpha1.LabelRole] = v1alpha1.RoleActive
-	var pods corev1.PodList
-	if err := r.Client.List(ctx, &pods, client.InNamespace(producer.Namespace), client.MatchingLabels(selector)); err != nil {
-		return "", fmt.Errorf("list producer pods: %w", err)
-	}
-	var ready []string
-	for i := range pods.Items {
-		if pods.Items[i].DeletionTimestamp == nil && podReady(&pods.Items[i]) {
-			ready = append(ready, pods.Items[i].Name)
+// activePod is the ready pod that the intake Service selects, or "".
+func (s *state) activePod() string {
+	for i := range s.pods {
+		pod := &s.pods[i]
+		if pod.Labels[v1alpha1.LabelRole] == v1alpha1.RoleActive && pod.DeletionTimestamp == nil && podstate.Ready(pod) {
+			return pod.Name
 		}
 	}
-	if len(ready) == 0 {
-		return "", nil
-	}
-	return slices.Min(ready), nil
-}
-
-func podReady(pod *corev1.Pod) bool {
-	return slices.ContainsFunc(pod.Status.Conditions, func(c corev1.PodCondition) bool {
-		return c.Type == corev1.PodReady && c.Status == corev1.ConditionTrue
-	})
+	return ""
 }

@@ -13,6 +13,7 @@ import (
 
 	"github.com/workpull/operator/api/v1alpha1"
 	"github.com/workpull/operator/controllers/children"
+	"github.com/workpull/operator/controllers/podstate"
 )
 
 // makeStatus is pure: what was observed, and what came of the plan → status.
@@ -108,7 +109,7 @@ var failures = []failure{
 	{v1alpha1.ReasonImagePullFailed, "cannot pull an image",
 		func(w worker) bool { return w.class == starting && imagePull(w.pod) != "" }},
 	{v1alpha1.ReasonUnschedulable, "find no node",
-		func(w worker) bool { return w.class == unscheduled && unschedulable(w.pod) }},
+		func(w worker) bool { return w.class == unscheduled && podstate.Unschedulable(w.pod) }},
 }
 
 func replicaFailure(s state, out outcome) metav1.Condition {

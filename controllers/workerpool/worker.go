@@ -2,7 +2,6 @@ package workerpool
 
 import (
 	"cmp"
-	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -10,6 +9,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/workpull/operator/api/v1alpha1"
+	"github.com/workpull/operator/controllers/podstate"
 )
 
 // class is what a pod is worth to its pool. The order is that of scale-down:
@@ -61,13 +61,13 @@ func (w worker) replaceable() bool { return w.class >= finished && w.class <= st
 
 // classify looks at one pod.
 func classify(pod *corev1.Pod, now time.Time, startupDeadline time.Duration) class {
-	readyCondition := condition(pod, corev1.PodReady)
+	readyCondition := podstate.Condition(pod, corev1.PodReady)
 	switch {
 	case pod.DeletionTimestamp != nil:
 		return terminating
 	case pod.Status.Phase == corev1.PodFailed, pod.Status.Phase == corev1.PodSucceeded:
 		return finished
-	case nodeLost(pod):
+	case podstate.NodeLost(pod):
 		return lost
 	case crashLoop(pod) != "":
 		return crashing
@@ -84,38 +84,10 @@ func classify(pod *corev1.Pod, now time.Time, startupDeadline time.Duration) cla
 	}
 }
 
-// nodeLost tells whether the pod's node stopped reporting. The node life-cycle
-// controller then turns Ready to False and leaves ContainersReady, which only
-// the kubelet writes: a kubelet never reports the two apart unless a readiness
-// gate is open. Reading it off the pod needs no right to read nodes.
-func nodeLost(pod *corev1.Pod) bool {
-	readyCondition := condition(pod, corev1.PodReady)
-	if readyCondition == nil {
-		return false
-	}
-	if readyCondition.Status == corev1.ConditionUnknown || pod.Status.Reason == "NodeLost" {
-		return true
-	}
-	containers := condition(pod, corev1.ContainersReady)
-	return readyCondition.Status == corev1.ConditionFalse &&
-		containers != nil && containers.Status == corev1.ConditionTrue && gatesOpen(pod) == 0
-}
-
-// gatesOpen counts the readiness gates that hold the pod back.
-func gatesOpen(pod *corev1.Pod) int {
-	open := 0
-	for _, gate := range pod.Spec.ReadinessGates {
-		if c := condition(pod, gate.ConditionType); c == nil || c.Status != corev1.ConditionTrue {
-			open++
-		}
-	}
-	return open
-}
-
 // wasReady tells whether the worker's container has been ready since it
 // started: Ready turned False after the start, not before it.
 func wasReady(pod *corev1.Pod) bool {
-	c := condition(pod, corev1.PodReady)
+	c := podstate.Condition(pod, corev1.PodReady)
 	if c == nil || c.Status == corev1.ConditionTrue {
 		return false
 	}
@@ -129,44 +101,18 @@ func wasReady(pod *corev1.Pod) bool {
 
 // crashLoop names the container that crashes again and again, or "".
 func crashLoop(pod *corev1.Pod) string {
-	return waitingFor(pod, "CrashLoopBackOff")
+	return podstate.WaitingFor(pod, "CrashLoopBackOff")
 }
 
 // imagePull names the container whose image cannot be pulled, or "".
 func imagePull(pod *corev1.Pod) string {
-	return waitingFor(pod, "ImagePullBackOff", "ErrImagePull", "ErrImageNeverPull", "InvalidImageName")
-}
-
-func waitingFor(pod *corev1.Pod, reasons ...string) string {
-	for _, statuses := range [][]corev1.ContainerStatus{pod.Status.InitContainerStatuses, pod.Status.ContainerStatuses} {
-		for _, s := range statuses {
-			if s.State.Waiting != nil && slices.Contains(reasons, s.State.Waiting.Reason) {
-				return s.Name
-			}
-		}
-	}
-	return ""
-}
-
-// unschedulable tells whether the scheduler found no node.
-func unschedulable(pod *corev1.Pod) bool {
-	c := condition(pod, corev1.PodScheduled)
-	return c != nil && c.Status == corev1.ConditionFalse && c.Reason == corev1.PodReasonUnschedulable
-}
-
-func condition(pod *corev1.Pod, t corev1.PodConditionType) *corev1.PodCondition {
-	for i := range pod.Status.Conditions {
-		if pod.Status.Conditions[i].Type == t {
-			return &pod.Status.Conditions[i]
-		}
-	}
-	return nil
+	return podstate.WaitingFor(pod, "ImagePullBackOff", "ErrImagePull", "ErrImageNeverPull", "InvalidImageName")
 }
 
 // readySince is when the pod became ready last. A worker that came back from a
 // lost node became ready last of all, so it is the first surplus one to go.
 func readySince(pod *corev1.Pod) time.Time {
-	if c := condition(pod, corev1.PodReady); c != nil && c.Status == corev1.ConditionTrue {
+	if c := podstate.Condition(pod, corev1.PodReady); c != nil && c.Status == corev1.ConditionTrue {
 		return c.LastTransitionTime.Time
 	}
 	return pod.CreationTimestamp.Time

@@ -1,7 +1,7 @@
 // Package podenv is the contract between the operator, which writes pod
 // templates, and the programs that run in those pods: the names of the
-// environment variables, the ports and the well-known paths. It holds
-// constants only, so that both sides may import it.
+// environment variables, the ports and the well-known paths. It imports
+// nothing, so that both sides may import it.
 package podenv
 
 // Environment variables that the operator sets on the reserved container of a
@@ -55,8 +55,29 @@ const (
 	MaxJobBytes = "WORKPULL_MAX_JOB_BYTES"
 	// RetryInterval is the producer controller's tick, as a Go duration.
 	RetryInterval = "WORKPULL_RETRY_INTERVAL"
-	// Queue is the kind of queue behind the intake: QueueMemory.
+	// Queue is the kind of queue behind the intake: QueueMemory, QueueEmbedded
+	// or QueuePostgres.
 	Queue = "WORKPULL_QUEUE"
+	// QueueDir is the folder of an embedded queue.
+	QueueDir = "WORKPULL_QUEUE_DIR"
+	// QueueURL is the URL of a PostgreSQL database. It holds a password.
+	QueueURL = "WORKPULL_QUEUE_URL"
+	// QueueAttempts is how often an operation of the queue is tried, and
+	// QueueBackoff the pause between, as a Go duration.
+	QueueAttempts = "WORKPULL_QUEUE_ATTEMPTS"
+	QueueBackoff  = "WORKPULL_QUEUE_BACKOFF"
+	// MaxAttempts is how often a job is tried before it is a dead letter.
+	MaxAttempts = "WORKPULL_MAX_ATTEMPTS"
+	// Backoff is the first pause before a job is tried again, and BackoffMax
+	// the longest, as Go durations.
+	Backoff    = "WORKPULL_BACKOFF"
+	BackoffMax = "WORKPULL_BACKOFF_MAX"
+	// DeduplicationWindow is how long a job that is done is still known, as a
+	// Go duration.
+	DeduplicationWindow = "WORKPULL_DEDUPLICATION_WINDOW"
+	// Lease is the name of the Lease by which the active producer is elected,
+	// in the pod's namespace; unset where there is no standby.
+	Lease = "WORKPULL_LEASE"
 )
 
 // Values of Membership.
@@ -65,8 +86,25 @@ const (
 	MembershipMember   = "Member"
 )
 
-// QueueMemory keeps accepted jobs in the producer's memory only.
-const QueueMemory = "memory"
+// Kinds of queues.
+const (
+	// QueueMemory keeps accepted jobs in the producer's memory only.
+	QueueMemory = "memory"
+	// QueueEmbedded keeps them in a database in QueueDir.
+	QueueEmbedded = "embedded"
+	// QueuePostgres keeps them in the database at QueueURL.
+	QueuePostgres = "postgres"
+)
+
+// DefaultQueueDir is where the volume of an embedded queue is mounted; the
+// queue has a folder in it, since the root of a volume may hold lost+found.
+const (
+	QueueMountPath  = "/var/lib/workpull"
+	DefaultQueueDir = QueueMountPath + "/queue"
+)
+
+// Identity of a producer pod in its Lease.
+func Identity(podName, podUID string) string { return podName + "_" + podUID }
 
 // Default ports, and the names under which the container lists them.
 const (
