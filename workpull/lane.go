@@ -15,6 +15,9 @@ import (
 func (r queueRetry) do(ctx context.Context, operation func(ctx context.Context) error) error {
 	for attempt := 1; ; attempt++ {
 		err := attemptOnce(ctx, operation)
+		if r.watch != nil {
+			r.watch(err)
+		}
 		if err == nil || errors.Is(err, ErrQueueFenced) || errors.Is(err, ErrQueueConflict) || attempt >= r.Attempts {
 			return err
 		}

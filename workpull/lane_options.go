@@ -21,6 +21,7 @@ const queueTimeout = 10 * time.Second
 type queueRetry struct {
 	Attempts int
 	Delay    time.Duration
+	watch    func(error) // is told of each attempt; nil when nobody asks
 }
 
 // WithReliableDurableWorkQueue keeps accepted jobs in a queue that outlives the
@@ -114,7 +115,21 @@ func WithReliableQueueRetry(attempts int, delay time.Duration) ProducerOption {
 				Want: "at least one attempt and a delay of more than zero",
 			}
 		}
-		s.retry = queueRetry{attempts, delay}
+		s.retry.Attempts, s.retry.Delay = attempts, delay
+		return nil
+	}
+}
+
+// WithReliableQueueWatch tells a function what became of each attempt of an
+// operation of the queue, a Load among them: nil when it succeeded. It is called
+// beside the controller and has to return at once. So a program can refuse jobs
+// while its queue fails, instead of having each wait for all its attempts.
+func WithReliableQueueWatch(watch func(err error)) ProducerOption {
+	return func(s *spec) error {
+		if watch == nil {
+			return &OptionError{Option: "WithReliableQueueWatch", Got: "nil", Want: "a function"}
+		}
+		s.retry.watch = watch
 		return nil
 	}
 }

@@ -79,7 +79,7 @@ func AsReliableWorkPullingProducer(options ...ProducerOption) SpawnOption {
 		}
 		s.producer.RetryInterval = DefaultRetryInterval
 		s.producer.Credits = 1
-		s.retry = queueRetry{DefaultQueueAttempts, DefaultQueueRetryDelay}
+		s.retry = queueRetry{Attempts: DefaultQueueAttempts, Delay: DefaultQueueRetryDelay}
 		s.producer.Lease = core.DefaultLease
 		return apply(s, options)
 	}
@@ -242,6 +242,21 @@ func WithReliableRetryPolicy(maxAttempts int, backoff time.Duration) ProducerOpt
 		}
 		s.producer.MaxAttempts = maxAttempts
 		s.producer.FirstBackoff, s.producer.LastBackoff = backoff, max(backoff, core.DefaultLastBackoff)
+		return nil
+	}
+}
+
+// WithReliableMaxBackoff sets up to where the backoff of WithReliableRetryPolicy
+// doubles, instead of a minute. It comes after that option.
+func WithReliableMaxBackoff(longest time.Duration) ProducerOption {
+	return func(s *spec) error {
+		if longest <= 0 || longest < s.producer.FirstBackoff {
+			return &OptionError{
+				Option: "WithReliableMaxBackoff", Got: longest.String(),
+				Want: "more than zero, and no less than the first backoff",
+			}
+		}
+		s.producer.LastBackoff = longest
 		return nil
 	}
 }
