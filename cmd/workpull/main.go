@@ -55,10 +55,12 @@ func producerCommand(environment map[string]string, logs io.Writer) *cobra.Comma
                        header Workpull-Id or parameter id: its id, so that a
                        repeat runs nothing again; a random one otherwise
                        headers Workpull-Header-*: handed to the worker
-  GET  /v1/jobs/{id}   its state: waiting, running or confirmed
+  GET  /v1/jobs/{id}   its state: waiting, running, delayed, dead, confirmed or
+                       dropped
   GET  /v1/status      what waits, what runs where, and totals
 
-The queue is in memory: jobs survive the death of workers, not of this process.
+Jobs survive the death of workers. With a queue in memory they do not survive
+that of this process, with an embedded or a PostgreSQL queue they do.
 
 Each setting is an environment variable, or the flag that stands for it, which
 wins. Exit status: 0 after SIGTERM, 2 when a setting is refused, 1 otherwise.`,

@@ -52,6 +52,9 @@ type Options struct {
 	Kinds []actor.Actor
 	// Peers overrides the way members are found.
 	Peers Peers
+	// Successor is a producer that may take over from one that still lives, and
+	// does not join it.
+	Successor bool
 }
 
 // Node is a running actor system.
@@ -110,7 +113,7 @@ func joinCluster(ctx context.Context, s *Settings, o *Options) (*actor.ClusterCo
 	}
 	peers := o.Peers
 	if peers == nil {
-		found, err := peersOf(s)
+		found, err := peersOf(s, o.Successor)
 		if err != nil {
 			return nil, err
 		}
@@ -153,7 +156,7 @@ func ensureHome() error {
 
 // peersOf asks Kubernetes where the process runs in a pod that may, and goes
 // by the settings elsewhere.
-func peersOf(s *Settings) (Peers, error) {
+func peersOf(s *Settings, successor bool) (Peers, error) {
 	if os.Getenv("KUBERNETES_SERVICE_HOST") == "" {
 		return StaticPeers(s.Seeds), nil
 	}
@@ -167,6 +170,7 @@ func peersOf(s *Settings) (Peers, error) {
 	}
 	return &PodPeers{
 		Client: client, Namespace: s.PodNamespace, Producer: s.Producer, Self: s.PodIP, GossipPort: s.GossipPort,
+		WorkersOnly: successor,
 	}, nil
 }
 

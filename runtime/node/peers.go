@@ -67,6 +67,10 @@ type PodPeers struct {
 	Self string
 	// GossipPort holds for pods that name no port "gossip".
 	GossipPort int
+	// WorkersOnly leaves the producer's own pods out. A producer that takes
+	// over must not join the one that it takes over from, which may live, hold
+	// the endpoint's name, and not know yet.
+	WorkersOnly bool
 }
 
 // List asks the API server, within listTimeout.
@@ -81,12 +85,13 @@ func (p *PodPeers) List(ctx context.Context) ([]Peer, error) {
 	peers := make([]Peer, 0, len(pods.Items))
 	for i := range pods.Items {
 		pod := &pods.Items[i]
-		if pod.Status.PodIP == p.Self || !mayBeMember(pod) {
+		producer := pod.Labels[componentLabel] == componentValue
+		if pod.Status.PodIP == p.Self || !mayBeMember(pod) || producer && p.WorkersOnly {
 			continue
 		}
 		peers = append(peers, Peer{
 			Gossip:   net.JoinHostPort(pod.Status.PodIP, strconv.Itoa(p.port(pod))),
-			Producer: pod.Labels[componentLabel] == componentValue,
+			Producer: producer,
 		})
 	}
 	return peers, nil

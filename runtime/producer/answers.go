@@ -16,8 +16,14 @@ const (
 	Waiting State = "waiting"
 	// Running jobs are at a worker.
 	Running State = "running"
+	// Delayed jobs failed and wait for their next try.
+	Delayed State = "delayed"
+	// Dead jobs are out of attempts. They are kept and not tried.
+	Dead State = "dead"
 	// Done jobs were confirmed by a worker.
 	Done State = "confirmed"
+	// Dropped jobs were dead and were given up.
+	Dropped State = "dropped"
 )
 
 // Problem is the body of every answer that is no success.
@@ -42,14 +48,15 @@ type JobStatus struct {
 	ID string `json:"id"`
 	// State of the job.
 	State State `json:"state"`
-	// Attempt counts from 1; it is known while the job runs.
+	// Attempt counts from 1; it is the one that runs, or the next one.
 	Attempt int `json:"attempt,omitempty"`
 	// Worker is the identity of the endpoint that has it, and Pod the name of
 	// that endpoint's pod, while it runs.
 	Worker string `json:"worker,omitempty"`
 	Pod    string `json:"pod,omitempty"`
-	// Received, Accepted and Confirmed are when it came to that.
-	Received  time.Time  `json:"received"`
+	// Received, Accepted and Confirmed are when it came to that, as far as this
+	// process knows: it does not of what came before it.
+	Received  *time.Time `json:"received,omitempty"`
 	Accepted  *time.Time `json:"accepted,omitempty"`
 	Confirmed *time.Time `json:"confirmed,omitempty"`
 }
@@ -58,9 +65,11 @@ type JobStatus struct {
 type Status struct {
 	// Producer is its name.
 	Producer string `json:"producer"`
-	// Queue is where accepted jobs are kept: "memory" loses them at a restart.
+	// Queue is where accepted jobs are kept: "memory" loses them at a restart,
+	// "embedded" and "postgres" do not.
 	Queue string `json:"queue"`
-	// Since is when this incarnation started; it knows no job from before.
+	// Since is when this process started. With a queue in memory it knows no
+	// job from before.
 	Since time.Time `json:"since"`
 	// Accepting is "yes", or why it is not.
 	Accepting string `json:"accepting"`
@@ -68,11 +77,13 @@ type Status struct {
 	// next), Delayed jobs wait for their backoff after a rejection.
 	Waiting  int `json:"waiting"`
 	InFlight int `json:"inFlight"`
-	Delayed  int `json:"delayed"`
+	// Dead jobs are out of attempts.
+	Delayed int `json:"delayed"`
+	Dead    int `json:"dead"`
 	// Running jobs are in a handler: one for each worker that holds any.
 	Running int `json:"running"`
-	// Accepted, Confirmed, Requeued, Rejected and Lost are totals of this
-	// incarnation.
+	// Accepted, Confirmed, Requeued and Rejected are totals of the controller,
+	// which begins anew when its queue has failed; Lost is one of this process.
 	Accepted  uint64 `json:"accepted"`
 	Confirmed uint64 `json:"confirmed"`
 	Requeued  uint64 `json:"requeued"`

@@ -6,6 +6,7 @@ import (
 	"github.com/tochemey/goakt/v3/actor"
 
 	"github.com/workpull/operator/runtime/internal/jobpb"
+	"github.com/workpull/operator/runtime/podenv"
 	"github.com/workpull/operator/workpull"
 )
 
@@ -59,7 +60,7 @@ func (d *dispatcher) Receive(ctx *actor.ReceiveContext) {
 
 func (d *dispatcher) request(ctx *actor.ReceiveContext, m *workpull.RequestNext) {
 	if lost := d.ledger.enter(m.Session()); lost > 0 {
-		d.logger.Error("the controller was restarted: jobs that it had accepted are lost", "queue", "memory", "lost", lost)
+		d.logger.Error("the controller was restarted: jobs that it had accepted are lost", "queue", podenv.QueueMemory, "lost", lost)
 	}
 	if len(d.credits) > 0 && d.credits[0].request.Session() != m.Session() {
 		d.credits = d.credits[:0]

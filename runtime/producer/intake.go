@@ -49,6 +49,9 @@ type intake struct {
 	endpoint endpoint
 	maxBytes int64
 	producer string
+	queue    string // its kind
+	window   time.Duration
+	watch    *queueWatch
 	started  time.Time
 	logger   *slog.Logger
 
@@ -62,6 +65,11 @@ type endpoint interface {
 	// inspect asks its controller, or returns an answer that is at most
 	// inspectAge old.
 	inspect(ctx context.Context) (workpull.Snapshot, error)
+	// explain asks its controller about a job: workpull.ErrUnknownJob where it
+	// does not hold it.
+	explain(ctx context.Context, id string) (workpull.JobState, error)
+	// completed asks its queue about a job that is done.
+	completed(ctx context.Context, id string) (workpull.CompletedMessage, bool, error)
 	// pods maps worker processes to the names of their pods.
 	pods() map[string]string
 }
@@ -75,8 +83,18 @@ func (i *intake) accepting() string {
 	if reason := i.closed.Load(); reason != nil {
 		return *reason
 	}
-	return "yes"
+	if i.watch.trouble() != nil { // what it is, is for the log and the probe
+		return queueFails
+	}
+	return accepting
 }
+
+const (
+	// accepting is what accepting returns when jobs are taken.
+	accepting = "yes"
+	// queueFails is why they are not, for a client.
+	queueFails = "the queue fails"
+)
 
 // handler routes requests.
 func (i *intake) handler() http.Handler {
@@ -111,8 +129,8 @@ func (i *intake) submit(w http.ResponseWriter, r *http.Request) {
 		answer(w, http.StatusOK, Submitted{ID: id, State: Done})
 		return
 	}
-	if reason := i.closed.Load(); reason != nil {
-		denyFor(w, http.StatusServiceUnavailable, retryAfter, "no job is taken now: "+*reason, "the same request later")
+	if reason := i.accepting(); reason != accepting {
+		denyFor(w, http.StatusServiceUnavailable, retryAfter, "no job is taken now: "+reason, "the same request later")
 		return
 	}
 	job, ok := i.read(w, r)
@@ -160,6 +178,8 @@ func (i *intake) hand(w http.ResponseWriter, r *http.Request, id string, job *jo
 		deny(w, http.StatusRequestEntityTooLarge, "the job with its header fields is too large", fmt.Sprintf("at most %d bytes", workpull.MaxPayloadBytes))
 	case now.phase == refused && entryRefused(now):
 		deny(w, http.StatusBadRequest, now.err.Error(), "a job that can be encoded")
+	case errors.Is(now.err, errAbandoned):
+		denyFor(w, http.StatusServiceUnavailable, retryAfter, now.err.Error(), "the same request with the same id: it runs once")
 	default:
 		denyFor(w, http.StatusServiceUnavailable, retryAfter,
 			fmt.Sprintf("job %q was not accepted within %s", id, acceptTimeout), "the same request with the same id: it runs once")

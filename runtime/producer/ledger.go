@@ -9,6 +9,7 @@ import (
 	"k8s.io/utils/clock"
 
 	"github.com/workpull/operator/runtime/internal/jobpb"
+	"github.com/workpull/operator/workpull"
 )
 
 // What is remembered of finished jobs, so that a client can ask for them and
@@ -51,8 +52,12 @@ type view struct {
 	received, accepted, finished time.Time
 }
 
-// errFull refuses a job because too many wait.
-var errFull = errors.New("too many jobs wait")
+var (
+	// errFull refuses a job because too many wait.
+	errFull = errors.New("too many jobs wait")
+	// errAbandoned tells a client that its job was not accepted here.
+	errAbandoned = errors.New("another producer took over before the job was accepted")
+)
 
 // ledger knows every job of the intake. Its memory is bounded: by the limit on
 // waiting jobs, by what workers hold, and by maxFinished.
@@ -68,13 +73,19 @@ type ledger struct {
 	session  uint64
 	answered uint64 // highest token of the session that got a job
 	open     int    // queued, offered or accepted
-	inFlight int    // of those, at workers when the endpoint was last asked
 	lost     uint64
+
+	// durable: what was accepted outlives the controller, and its queue may
+	// hold jobs of which this ledger has no record.
+	durable  bool
+	foreign  int // such jobs
+	inFlight int // jobs at workers when the endpoint was last asked
+	dead     int // dead letters then
 }
 
-func newLedger(clock clock.PassiveClock, limit int) *ledger {
+func newLedger(clock clock.PassiveClock, limit int, durable bool) *ledger {
 	return &ledger{
-		clock: clock, limit: limit,
+		clock: clock, limit: limit, durable: durable,
 		records: map[string]*record{}, queue: list.New(), offers: map[uint64]*record{}, done: list.New(),
 	}
 }
@@ -89,7 +100,7 @@ func (l *ledger) submit(id string, job *jobpb.Job) (r *record, known bool, err e
 		r.waiters++
 		return r, true, nil
 	}
-	if l.open-l.inFlight >= l.limit {
+	if l.pending() >= l.limit {
 		return nil, false, errFull
 	}
 	r = &record{id: id, job: job, received: l.clock.Now(), settled: make(chan struct{}), waiters: 1}
@@ -141,19 +152,29 @@ func (r *record) view() view {
 func (l *ledger) full() bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return l.open-l.inFlight >= l.limit
+	return l.pending() >= l.limit
 }
 
-// observe notes how many jobs workers hold.
-func (l *ledger) observe(inFlight int) {
+// pending is how many jobs wait, those among them that a queue had from before.
+func (l *ledger) pending() int { return l.open + l.foreign - l.inFlight - l.dead }
+
+// observe notes what the endpoint's controller holds.
+func (l *ledger) observe(held workpull.Snapshot) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.inFlight = inFlight
+	l.inFlight, l.dead = held.InFlight, held.Dead
+	if l.durable {
+		// What was just stored may be there already and still on offer here.
+		all := held.Waiting + held.Delayed + held.InFlight + held.Dead
+		l.foreign = max(0, all-(l.open-l.queue.Len()))
+	}
 }
 
-// enter begins a session of the endpoint's controller. What the last one had
-// stored is gone with it; what it was offered and did not store is offered
-// again. It returns how many jobs are lost.
+// enter begins a session of the endpoint's controller. What was offered and not
+// stored is offered again. What the last session had stored is gone with it
+// where it was in memory; a durable queue has it still, and is asked about it
+// from now on, since the notice that it is done may have been lost with the
+// session. It returns how many jobs are lost.
 func (l *ledger) enter(session uint64) int {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -170,16 +191,38 @@ func (l *ledger) enter(session uint64) int {
 	if first {
 		return 0
 	}
-	lost := 0
+	gone := 0
 	for _, r := range l.records {
 		if r.phase == accepted {
 			delete(l.records, r.id)
 			l.open--
-			lost++
+			gone++
 		}
 	}
-	l.lost += uint64(lost)
-	return lost
+	if l.durable {
+		l.foreign += gone
+		return 0
+	}
+	l.lost += uint64(gone)
+	return gone
+}
+
+// abandon gives up all that is not done, because another producer has the queue.
+// Clients that wait are told; what was accepted is the other's now.
+func (l *ledger) abandon() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, r := range l.records {
+		switch r.phase {
+		case queued, offered:
+			l.drop(r, errAbandoned)
+		case accepted:
+			delete(l.records, r.id)
+			l.open--
+		}
+	}
+	clear(l.offers)
+	l.foreign, l.inFlight, l.dead = 0, 0, 0
 }
 
 // repeated returns the job that a credit was answered with and that is not
@@ -241,12 +284,19 @@ func (l *ledger) confirm(id string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	r, ok := l.records[id]
-	if !ok || r.phase != accepted {
+	switch {
+	case !ok && l.durable: // from before this process, or this session
+		r = &record{id: id, settled: make(chan struct{})}
+		close(r.settled)
+		l.records[id] = r
+		l.foreign = max(0, l.foreign-1)
+	case !ok || r.phase != accepted:
 		return
+	default:
+		l.open--
 	}
 	r.phase, r.finished = confirmed, l.clock.Now()
 	r.place = l.done.PushBack(r)
-	l.open--
 	l.inFlight = max(0, l.inFlight-1)
 	l.forget()
 }

@@ -2,6 +2,7 @@ package producer
 
 import (
 	"context"
+	"errors"
 	"net/http"
 	"strconv"
 	"time"
@@ -16,7 +17,7 @@ type metrics struct {
 	seconds  prometheus.Histogram
 
 	endpoint endpoint
-	waiting, inFlight, delayed, running, workers, processes,
+	waiting, inFlight, delayed, dead, running, workers, processes, active,
 	accepted, confirmed, requeued, rejected *prometheus.Desc
 }
 
@@ -40,6 +41,8 @@ func newMetrics(registry prometheus.Registerer, of endpoint) *metrics {
 		waiting:   describe("jobs_waiting", "Accepted jobs that have no worker."),
 		inFlight:  describe("jobs_in_flight", "Jobs that workers hold."),
 		delayed:   describe("jobs_delayed", "Rejected jobs that wait for their backoff."),
+		dead:      describe("jobs_dead", "Jobs that are out of attempts."),
+		active:    describe("producer_active", "1 on a producer that has an endpoint, 0 on one that starts or is a standby."),
 		running:   describe("jobs_running", "Jobs that are in a worker's handler."),
 		workers:   describe("workers", "Worker endpoints that are bound."),
 		processes: describe("worker_processes", "Worker processes whose connection is open."),
@@ -54,7 +57,7 @@ func newMetrics(registry prometheus.Registerer, of endpoint) *metrics {
 
 // Describe implements prometheus.Collector.
 func (m *metrics) Describe(to chan<- *prometheus.Desc) {
-	for _, d := range []*prometheus.Desc{m.waiting, m.inFlight, m.delayed, m.running, m.workers, m.processes, m.accepted, m.confirmed, m.requeued, m.rejected} {
+	for _, d := range []*prometheus.Desc{m.waiting, m.inFlight, m.delayed, m.dead, m.active, m.running, m.workers, m.processes, m.accepted, m.confirmed, m.requeued, m.rejected} {
 		to <- d
 	}
 }
@@ -66,6 +69,11 @@ func (m *metrics) Collect(to chan<- prometheus.Metric) {
 	ctx, cancel := context.WithTimeout(context.Background(), scrapeTimeout)
 	defer cancel()
 	s, err := m.endpoint.inspect(ctx)
+	active := 1.0
+	if errors.Is(err, errStarting) {
+		active = 0
+	}
+	to <- prometheus.MustNewConstMetric(m.active, prometheus.GaugeValue, active)
 	if err != nil {
 		return
 	}
@@ -84,6 +92,7 @@ func (m *metrics) Collect(to chan<- prometheus.Metric) {
 	gauge(m.waiting, s.Waiting)
 	gauge(m.inFlight, s.InFlight)
 	gauge(m.delayed, s.Delayed)
+	gauge(m.dead, s.Dead)
 	gauge(m.running, running)
 	gauge(m.workers, len(s.Workers))
 	total(m.accepted, s.Accepted)

@@ -8,12 +8,16 @@ import (
 	"net"
 	"net/http"
 	"strconv"
+	"sync/atomic"
 	"time"
 
 	"github.com/tochemey/goakt/v3/actor"
+	coordinationv1 "k8s.io/client-go/kubernetes/typed/coordination/v1"
 	"k8s.io/utils/clock"
 
+	"github.com/workpull/operator/runtime/election"
 	"github.com/workpull/operator/runtime/node"
+	"github.com/workpull/operator/runtime/podenv"
 	"github.com/workpull/operator/workpull"
 )
 
@@ -23,12 +27,13 @@ const (
 	credits = 64
 	// farewell is how long new jobs are answered with 503 after SIGTERM, until
 	// clients are sent here no more; answerTimeout is what requests that are
-	// then in flight get. With the actor system's stop, five seconds at most,
-	// it stays under ten.
+	// then in flight get, and the endpoint after them. The actor system's stop
+	// takes five seconds at most.
 	farewell      = time.Second
 	answerTimeout = 3 * time.Second
-	// spawnTimeout bounds the start of the endpoint.
-	spawnTimeout = 30 * time.Second
+	// spawnTimeout bounds the start of the endpoint, and with it the load of
+	// its queue.
+	spawnTimeout = 2 * time.Minute
 
 	readHeaderTimeout = 5 * time.Second
 	readTimeout       = 30 * time.Second
@@ -38,49 +43,58 @@ const (
 )
 
 // Run serves until ctx ends, and then gives requests in flight their answer
-// and stops, within ten seconds. It returns an error when it could not start
-// or when the endpoint's controller stopped: all it held is then lost, and a
-// new process starts clean.
+// and stops, within some ten seconds. It returns an error when it could not start,
+// when the endpoint's controller stopped, or when another process has its
+// queue. A queue that fails is tried again for as long as it takes. Where
+// there are standbys it serves when it is its turn, and is one of them before
+// and after.
 func Run(ctx context.Context, s *Settings, logger *slog.Logger) error {
 	p, err := listen(s, logger)
 	if err != nil {
 		return err
 	}
 	defer p.end()
-	if err := p.start(ctx, s); err != nil {
-		return err
-	}
-	return p.serve(ctx)
+	return p.run(ctx)
 }
 
 // process is everything that a producer's process consists of.
 type process struct {
 	settings *Settings
 	logger   *slog.Logger
+	leases   coordinationv1.LeasesGetter // nil: of the cluster that the pod is in
 	intake   *intake
 	ledger   *ledger
+	watch    *queueWatch
 	server   *http.Server
 	listener net.Listener
 	served   chan error
 	health   *node.Health
 	source   *source
+	standby  atomic.Bool
+
+	// While it is active.
+	turn     *election.Term // nil where there is no standby
 	node     *node.Node
 	links    *node.LinkServer
 	failures *workpull.Subscription
+	endpoint *actor.PID
+	queue    durable // nil in memory
+	begun    bool    // it has taken jobs
 }
 
 // listen opens the ports that answer before there is an endpoint: probes, and
 // the intake, with 503.
 func listen(s *Settings, logger *slog.Logger) (*process, error) {
 	p := &process{settings: s, logger: logger, source: &source{}, served: make(chan error, 1)}
-	p.ledger = newLedger(clock.RealClock{}, s.MaxPending)
+	p.ledger = newLedger(clock.RealClock{}, s.MaxPending, s.Queue != podenv.QueueMemory)
 	p.source.ledger = p.ledger
+	registry := node.NewRegistry()
+	p.watch = newQueueWatch(registry)
 	p.intake = &intake{
 		ledger: p.ledger, endpoint: p.source, maxBytes: s.MaxJobBytes,
-		producer: s.Producer, started: time.Now(), logger: logger,
+		producer: s.Producer, queue: s.Queue, window: s.DeduplicationWindow, watch: p.watch, started: time.Now(), logger: logger,
 	}
 	p.intake.close("the producer is starting")
-	registry := node.NewRegistry()
 	metrics := newMetrics(registry, p.source)
 	listener, err := net.Listen("tcp", net.JoinHostPort("", strconv.Itoa(s.IntakePort)))
 	if err != nil {
@@ -101,84 +115,28 @@ func listen(s *Settings, logger *slog.Logger) (*process, error) {
 	return p, nil
 }
 
-// start brings the endpoint up and opens the intake.
-func (p *process) start(ctx context.Context, s *Settings) error {
-	endpoint := &dispatcher{ledger: p.ledger, logger: p.logger}
-	n, err := node.Start(ctx, &s.Settings, node.Options{Role: node.Producer, Logger: p.logger, Kinds: []actor.Actor{endpoint}})
-	if err != nil {
-		return err
-	}
-	p.node = n
-	if p.failures, err = workpull.Subscribe(ctx, n.System); err != nil {
-		return fmt.Errorf("subscribe to failures: %w", err)
-	}
-	spawning, cancel := context.WithTimeout(ctx, spawnTimeout)
-	defer cancel()
-	pid, err := workpull.Spawn(spawning, n.System, s.Endpoint(), endpoint, append(node.SpawnOptions(), workpull.AsReliableWorkPullingProducer(
-		workpull.WithReliableDeliveryConfirmation(),
-		workpull.WithReliableStoreAhead(s.MaxPending),
-		workpull.WithReliableCredits(credits),
-		workpull.WithReliableRetryInterval(s.RetryInterval),
-	))...)
-	if err != nil {
-		return fmt.Errorf("start the producer endpoint %s: %w", s.Producer, err)
-	}
-	address := net.JoinHostPort(s.PodIP, strconv.Itoa(s.LinkPort))
-	p.links, err = node.ListenLinks(address, s.System, p.lost, p.logger)
-	if err != nil {
-		return err
-	}
-	p.source.connect(pid, p.links)
-	p.intake.open()
-	p.logger.Info("jobs are taken; the queue is in memory: those that are accepted are lost when this process ends, and those of an earlier one are not known",
-		"producer", s.Producer, "queue", s.Queue, "intake", p.listener.Addr().String(), "maxPending", s.MaxPending, "maxJobBytes", s.MaxJobBytes)
-	return nil
-}
-
 // lost has the controller probe the workers of a process whose link ended.
-func (p *process) lost(worker node.Hello) {
-	ctx, cancel := context.WithTimeout(context.Background(), scrapeTimeout)
-	defer cancel()
-	if err := workpull.PeerLost(ctx, p.node.System, worker.Host, worker.Port); err != nil {
-		p.logger.Error("cannot report a lost worker", "pod", worker.Pod, "host", worker.Host, "error", err)
-	}
-}
-
-// serve returns when ctx ends, or with an error when the controller or the
-// intake does.
-func (p *process) serve(ctx context.Context) error {
-	for {
-		select {
-		case <-ctx.Done():
-			p.intake.close("the producer is stopping")
-			p.logger.Info("stopping: no more jobs are taken")
-			timer := time.NewTimer(farewell)
-			defer timer.Stop()
-			select {
-			case err := <-p.served:
-				return fmt.Errorf("serve the intake: %w", err)
-			case <-timer.C:
-				return nil
-			}
-		case err := <-p.served:
-			return fmt.Errorf("serve the intake: %w", err)
-		case failure, ok := <-p.failures.C():
-			if !ok {
-				return errors.New("the actor system ended")
-			}
-			if failure.Endpoint() != p.settings.Endpoint() {
-				continue
-			}
-			p.intake.close("the controller stopped")
-			return fmt.Errorf("the controller stopped at stage %s: %w", failure.Stage(), failure.Err())
+func (p *process) lost(system actor.ActorSystem) func(node.Hello) {
+	return func(worker node.Hello) {
+		ctx, cancel := context.WithTimeout(context.Background(), scrapeTimeout)
+		defer cancel()
+		if err := workpull.PeerLost(ctx, system, worker.Host, worker.Port); err != nil {
+			p.logger.Error("cannot report a lost worker", "pod", worker.Pod, "host", worker.Host, "error", err)
 		}
 	}
 }
 
-// ready is the readiness of the process.
+// ready is the readiness of the process. A standby is ready: it waits for its
+// turn, and nothing has to be done about it.
 func (p *process) ready(ctx context.Context) error {
-	if reason := p.intake.accepting(); reason != "yes" {
-		return errors.New(reason)
+	if p.standby.Load() {
+		return nil
+	}
+	if err := p.watch.trouble(); err != nil {
+		return err
+	}
+	if reason := p.intake.closed.Load(); reason != nil {
+		return errors.New(*reason)
 	}
 	if _, err := p.source.inspect(ctx); err != nil {
 		return fmt.Errorf("the controller does not answer: %w", err)
@@ -194,19 +152,26 @@ func (p *process) end() {
 		p.logger.Warn("some requests were cut off", "error", err)
 		_ = p.server.Close()
 	}
-	if p.links != nil {
-		p.links.Close()
+	ctx, cancel = context.WithTimeout(context.Background(), answerTimeout)
+	defer cancel()
+	kept, err := p.source.inspect(ctx)
+	p.close(ctx)
+	p.leave(ctx)
+	if p.turn != nil {
+		p.turn.Resign()
 	}
-	if p.failures != nil {
-		p.failures.Close()
-	}
-	if p.node != nil {
-		p.node.Stop(ctx)
-	}
-	if lost := p.ledger.unfinished(); lost > 0 {
-		p.logger.Error("jobs that were accepted and not done are lost: the queue is in memory", "queue", "memory", "lost", lost)
-	} else if p.links != nil { // it had begun
-		p.logger.Info("stopped; every accepted job was done", "queue", "memory", "lost", 0)
+	lost := p.ledger.unfinished()
+	switch {
+	case !p.begun:
+	case p.settings.Queue != podenv.QueueMemory && err != nil:
+		p.logger.Info("stopped; jobs that were accepted and not done are in the queue", "queue", p.settings.Queue)
+	case p.settings.Queue != podenv.QueueMemory:
+		p.logger.Info("stopped; jobs that were accepted and not done are in the queue", "queue", p.settings.Queue,
+			"kept", kept.Waiting+kept.InFlight+kept.Delayed+kept.Dead)
+	case lost > 0:
+		p.logger.Error("jobs that were accepted and not done are lost: the queue is in memory", "queue", p.settings.Queue, "lost", lost)
+	default:
+		p.logger.Info("stopped; every accepted job was done", "queue", p.settings.Queue, "lost", 0)
 	}
 	_ = p.health.Close()
 }

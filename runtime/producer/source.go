@@ -30,6 +30,7 @@ type source struct {
 
 	mu    sync.Mutex
 	pid   *actor.PID
+	queue durable // nil in memory
 	links *node.LinkServer
 
 	asking sync.Mutex // held over one question, so that others wait for its answer
@@ -39,20 +40,31 @@ type source struct {
 
 var _ endpoint = (*source)(nil)
 
-func (s *source) connect(pid *actor.PID, links *node.LinkServer) {
+// connect says which endpoint runs now, and which queue it has.
+func (s *source) connect(pid *actor.PID, queue durable) {
 	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.pid, s.links = pid, links
+	s.pid, s.queue = pid, queue
+	s.mu.Unlock()
+	s.asking.Lock() // what was asked of another counts no more
+	defer s.asking.Unlock()
+	s.asked = time.Time{}
 }
 
-func (s *source) parts() (*actor.PID, *node.LinkServer) {
+// link says where workers hold their connections.
+func (s *source) link(links *node.LinkServer) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.pid, s.links
+	s.links = links
+}
+
+func (s *source) parts() (*actor.PID, durable, *node.LinkServer) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.pid, s.queue, s.links
 }
 
 func (s *source) wake(ctx context.Context) error {
-	pid, _ := s.parts()
+	pid, _, _ := s.parts()
 	if pid == nil {
 		return errStarting
 	}
@@ -60,7 +72,7 @@ func (s *source) wake(ctx context.Context) error {
 }
 
 func (s *source) inspect(ctx context.Context) (workpull.Snapshot, error) {
-	pid, _ := s.parts()
+	pid, _, _ := s.parts()
 	if pid == nil {
 		return workpull.Snapshot{}, errStarting
 	}
@@ -76,12 +88,32 @@ func (s *source) inspect(ctx context.Context) (workpull.Snapshot, error) {
 		return workpull.Snapshot{}, err
 	}
 	s.last, s.asked = snapshot, time.Now()
-	s.ledger.observe(snapshot.InFlight)
+	s.ledger.observe(snapshot)
 	return snapshot, nil
 }
 
+func (s *source) explain(ctx context.Context, id string) (workpull.JobState, error) {
+	pid, _, _ := s.parts()
+	if pid == nil {
+		return workpull.JobState{}, errStarting
+	}
+	ctx, cancel := context.WithTimeout(ctx, inspectTimeout)
+	defer cancel()
+	return workpull.Explain(ctx, pid, id)
+}
+
+func (s *source) completed(ctx context.Context, id string) (workpull.CompletedMessage, bool, error) {
+	_, queue, _ := s.parts()
+	if queue == nil {
+		return workpull.CompletedMessage{}, false, nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, inspectTimeout)
+	defer cancel()
+	return queue.Completed(ctx, id)
+}
+
 func (s *source) pods() map[string]string {
-	if _, links := s.parts(); links != nil {
+	if _, _, links := s.parts(); links != nil {
 		return links.Pods()
 	}
 	return nil
