@@ -235,3 +235,12 @@ func TestSettingsOfQueues(t *testing.T) {
 		})
 	}
 }
+
+// quietly posts a job and cares for no answer.
+func (r *running) quietly(path string) error {
+	response, err := http.Post(r.base+path, "text/plain", strings.NewReader("x"))
+	if err != nil {
+		return err
+	}
+	return response.Body.Close()
+}
