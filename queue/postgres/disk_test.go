@@ -85,7 +85,7 @@ func TestS34FullDisk(t *testing.T) {
 	}
 	server.Exec(t, database(t, url), "CREATE TABLESPACE small LOCATION '"+space+"'")
 	server.Exec(t, database(t, url), "ALTER TABLE workpull.jobs SET TABLESPACE small; ALTER INDEX workpull.jobs_pkey SET TABLESPACE small")
-	l.payload = payload(t, strings.Repeat("x", 1_500))
+	l.width, l.payload = 64, payload(t, strings.Repeat("x", 1_500))
 	if err := l.fill(t); !strings.Contains(err.Error(), "No space left on device") {
 		t.Fatalf("commit to a full disk: %v", err)
 	}
