@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"sync"
+	"time"
 
 	"github.com/go-logr/logr"
 	"github.com/prometheus/client_golang/prometheus"
@@ -15,6 +16,11 @@ import (
 	"github.com/workpull/operator/runtime/podenv"
 	"github.com/workpull/operator/workpull"
 )
+
+// settle is for how long jobs that an earlier process left are held back, so
+// that workers which run one of them can register: they look for the producer
+// each second, and a look-up may take half of one.
+const settle = 3 * time.Second
 
 // durable is a queue that outlives this process.
 type durable interface {
@@ -46,10 +52,14 @@ func (p *process) endpointOptions(queue durable) []workpull.ProducerOption {
 		workpull.WithReliableRetryPolicy(s.MaxAttempts, s.Backoff),
 		workpull.WithReliableMaxBackoff(s.BackoffMax),
 	}
+	if s.DeduplicationWindow > 0 {
+		options = append(options, workpull.WithReliableDeduplicationWindow(s.DeduplicationWindow))
+	}
 	if queue == nil {
 		return options
 	}
 	return append(options,
+		workpull.WithReliableAdoption(settle),
 		workpull.WithReliableDurableWorkQueue(queue),
 		workpull.WithReliableQueueRetry(s.QueueAttempts, s.QueueBackoff),
 		workpull.WithReliableQueueWatch(p.watch.note),
