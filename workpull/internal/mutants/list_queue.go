@@ -58,7 +58,7 @@ var queueMutants = []mutant{
 	{"B15", "what was loaded goes out at once", "attempts.go", "case j.loaded && p.settles():", "case false:"},
 	{"B15", "what is new is held back too", "attempts.go", "case j.loaded && p.settles():", "case p.settles():"},
 	{"B15", "what was loaded is held back for ever", "adopt.go", "if !p.settles() || now < p.settled {", "if true {"},
-	{"B15", "what was loaded comes last", "adopt.go", "\tp.waiting, p.loaded = p.loaded, pool{}\n", "\tfor p.loaded.length > 0 {\n\t\tp.waiting.pushBack(p.loaded.popFront())\n\t}\n"},
+	{"B15", "what was loaded comes last", "adopt.go", "\tfor p.waiting.length > 0 {\n\t\tj := p.waiting.popFront()\n\t\tp.leave(&p.loaded, j)\n\t\tp.loaded.pushBack(j)\n\t}\n\tp.waiting, p.loaded = p.loaded, pool{}\n", "\tfor p.loaded.length > 0 {\n\t\tp.waiting.pushBack(p.loaded.popFront())\n\t}\n"},
 	{"B15", "an attempt of this epoch is adopted", "adopt.go", "h.Epoch == 0 || h.Epoch >= p.lane.epoch", "h.Epoch == 0 || h.Epoch > p.lane.epoch"},
 	{"B15", "an attempt of no epoch is adopted", "adopt.go", "p.cfg.Settle == 0 || h.Epoch == 0 ||", "p.cfg.Settle == 0 ||"},
 	{"B15", "attempts are adopted though nobody asked for that", "adopt.go", "p.cfg.Settle == 0 || h.Epoch == 0 ||", "h.Epoch == 0 ||"},

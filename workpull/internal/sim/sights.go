@@ -59,5 +59,5 @@ var sightTable = [sights]struct {
 	ResubmittedDone: {"resubmitted when done", 200}, UntoldConfirmations: {"confirmed and not told", 50},
 	Pages: {"page of payloads", 20_000}, Saves: {"progress saved", 3_000}, ResumedDelayed: {"delayed after a load", 40}, ResumedDead: {"dead after a load", 100},
 	ResumedDropped: {"given up after a load", 2}, ToldAgain: {"told again", 300}, ReloadsFenced: {"reload fenced", 50}, Adoptions: {"adopted", 500},
-	AdoptedWhenOver: {"adopted when it was over", 15}, AdoptedAndBack: {"adopted and given back", 2}, LateOfEarlier: {"late confirmation of an earlier epoch", 40}, OlderRefused: {"lower epoch refused", 1_000},
+	AdoptedWhenOver: {"adopted when it was over", 15}, AdoptedAndBack: {"adopted and given back", 2}, LateOfEarlier: {"late confirmation of an earlier epoch", 40}, OlderRefused: {"lower epoch refused", 300},
 }
