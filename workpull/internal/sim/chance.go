@@ -81,7 +81,7 @@ var faultTable = [faultKinds]struct {
 	RepeatedAnswer:      {"repeated-answer", 300, 1_000},
 	Resubmission:        {"resubmission", 150, 500},
 	OperationNotDone:    {"operation-not-done", 15, 200},
-	OperationAnswerLost: {"operation-answer-lost", 15, 200},
+	OperationAnswerLost: {"operation-answer-lost", 15, 100},
 	Fence:               {"fence", 4, 60},
 	FenceUnseen:         {"fence-unseen", 6, 60},
 	OperationConflict:   {"operation-conflict", 4, 60},
