@@ -14,7 +14,7 @@ type knowledge int
 
 const (
 	unknown   knowledge = iota
-	live                // stored, and not compacted
+	stored              // and not compacted
 	fresh               // stored by this commit
 	compacted           // completed, and still known
 )
@@ -22,6 +22,7 @@ const (
 // touched is a job that a commit has to do with.
 type touched struct {
 	id        string
+	digest    digest
 	knowledge knowledge
 	sequence  uint64
 	payload   workpull.ReliablePayload // of a fresh one
@@ -56,6 +57,9 @@ func (s *store) commit(epoch workpull.QueueEpoch, batch workpull.WorkBatch, prop
 	if err := s.check(epoch); err != nil {
 		return nil, err
 	}
+	if err := s.learn(); err != nil {
+		return nil, err
+	}
 	stores, accepts, confirms := batch.Stores(), batch.Accepts(), batch.Confirms()
 	most := len(stores) + len(accepts) + len(confirms)
 	c := change{store: s, cursor: s.cursor, jobs: make([]touched, 0, most), byID: make(map[string]int, most)}
@@ -68,7 +72,7 @@ func (s *store) commit(epoch workpull.QueueEpoch, batch workpull.WorkBatch, prop
 		results = append(results, result)
 	}
 	for _, id := range accepts {
-		t, err := c.stored(id)
+		t, err := c.known(id)
 		if err != nil {
 			return nil, err
 		}
@@ -76,7 +80,7 @@ func (s *store) commit(epoch workpull.QueueEpoch, batch workpull.WorkBatch, prop
 	}
 	now := nanos(s.now())
 	for _, id := range confirms {
-		t, err := c.stored(id)
+		t, err := c.known(id)
 		if err != nil {
 			return nil, err
 		}
@@ -113,23 +117,15 @@ func (c *change) find(id string) (*touched, error) {
 // look fills in what was known before the commit.
 func (c *change) look(t *touched) error {
 	var ok bool
-	var err error
-	if t.sequence, ok = c.hot.get(t.id); !ok {
+	t.digest = digestOf(t.id)
+	if t.sequence, ok = c.live.jobs[t.digest]; !ok { // it has the turn
 		if t.row, ok = c.done.get(t.id); ok {
 			t.knowledge, t.sequence, t.dropped = compacted, t.row.sequence, t.row.dropped
 			return nil
 		}
-		if ok, err = c.get(idKey(tagIndex, t.id), func(v []byte) (err error) {
-			t.sequence, err = decodeSequence(v)
-			return err
-		}); err != nil {
-			return err
-		}
-	}
-	if !ok {
 		return c.lookCompleted(t)
 	}
-	t.knowledge = live
+	t.knowledge = stored
 	m := c.marks(t.sequence)
 	t.wasAccepted, t.wasConfirmed = m.accepted.has(t.sequence), m.confirmed.has(t.sequence)
 	if !t.wasConfirmed {
@@ -166,7 +162,7 @@ func (c *change) add(request workpull.StoreRequest, proposed bool) (workpull.Sto
 		t.knowledge, t.sequence, t.payload = fresh, c.cursor, payload
 	case fresh:
 		payload = t.payload
-	case live:
+	case stored:
 		if err := c.must(numberKey(tagPayload, t.sequence), func(v []byte) (err error) {
 			payload, err = decodePayload(v)
 			return err
@@ -184,8 +180,8 @@ func (c *change) add(request workpull.StoreRequest, proposed bool) (workpull.Sto
 	return result, nil
 }
 
-// stored finds a job that has to be known (rule 70).
-func (c *change) stored(id string) (*touched, error) {
+// known finds a job that has to be known (rule 70).
+func (c *change) known(id string) (*touched, error) {
 	t, err := c.find(id)
 	if err == nil && t.knowledge == unknown {
 		err = fmt.Errorf("job %q was never stored: %w", id, workpull.ErrQueueConflict)
@@ -219,6 +215,7 @@ func (c *change) apply(now uint64) error {
 	defer b.Close()
 	w := writer{batch: b, dirty: map[uint64]*marks{}}
 	finished := 0
+	c.live.mu.Lock()
 	for i := range c.jobs {
 		t := &c.jobs[i]
 		if t.stale && t.knowledge == fresh {
@@ -234,6 +231,7 @@ func (c *change) apply(now uint64) error {
 			c.note(&w, t)
 		}
 	}
+	c.live.mu.Unlock()
 	if c.cursor != c.store.cursor {
 		c.header.cursor = c.cursor
 		w.failed(c.setHeader(b, c.header))
@@ -245,7 +243,6 @@ func (c *change) apply(now uint64) error {
 	if w.err != nil {
 		return c.disk.freeze("collect a batch", w.err)
 	}
-	c.hot.trim(0)
 	c.done.trim(2 * finished)
 	return c.write(b)
 }
@@ -255,7 +252,7 @@ func (c *change) note(w *writer, t *touched) {
 	if t.knowledge == fresh {
 		w.set(idKey(tagIndex, t.id), appendNumber(nil, t.sequence))
 		w.setPayload(t.sequence, t.payload)
-		c.hot.put(t.id, t.sequence)
+		c.live.jobs[t.digest] = t.sequence
 		c.span(t.sequence).live++
 	}
 	accept, confirm := t.accept && !t.wasAccepted, t.confirm && !t.wasConfirmed

@@ -11,7 +11,7 @@ import (
 // remembers it for the epoch and for the window.
 func (c *change) complete(w *writer, t *touched, now uint64) {
 	row := completed{sequence: t.sequence, at: now, confirmed: t.confirmed, dropped: t.dropped}
-	if t.knowledge == live {
+	if t.knowledge == stored {
 		w.remove(idKey(tagIndex, t.id))
 		w.remove(numberKey(tagPayload, t.sequence))
 		if t.wasConfirmed {
@@ -21,7 +21,7 @@ func (c *change) complete(w *writer, t *touched, now uint64) {
 		if m.progress.has(t.sequence) { // it may have been written many times
 			w.failed(w.batch.Delete(numberKey(tagProgress, t.sequence), nil))
 		}
-		c.hot.remove(t.id)
+		delete(c.live.jobs, t.digest)
 		if m.live--; m.exact && m.live == 0 {
 			w.dirty[t.sequence/span] = m
 		}
@@ -145,6 +145,9 @@ type found struct {
 // its turn after the commit that is on its way, for only then what that confirms
 // is durable.
 func (s *store) lookUp(id string) (found, error) {
+	if err := s.learn(); err != nil {
+		return found{}, err
+	}
 	c := change{store: s}
 	t := touched{id: id}
 	if err := c.look(&t); err != nil {
@@ -152,7 +155,7 @@ func (s *store) lookUp(id string) (found, error) {
 	}
 	row := t.row
 	switch {
-	case t.knowledge == live && t.wasConfirmed:
+	case t.knowledge == stored && t.wasConfirmed:
 		row = completed{sequence: t.sequence, confirmed: t.confirmed, dropped: t.dropped}
 	case t.knowledge != compacted:
 		return found{}, nil

@@ -61,12 +61,20 @@ func (s *store) load(ctx context.Context, owner *workpull.QueueEpoch) (loaded, e
 	if err := errors.Join(s.setHeader(b, next), s.countLive(b, jobs)); err != nil {
 		return loaded{}, err
 	}
+	forget := s.window == 0 && s.remembers
+	if forget { // a window that is set later brings nothing back
+		if err := errors.Join(b.DeleteRange([]byte{tagDone}, after(tagDone), nil), b.DeleteRange([]byte{tagExpiry}, after(tagExpiry), nil)); err != nil {
+			return loaded{}, err
+		}
+	}
 	hit("before-load")
 	if err := s.write(b); err != nil {
 		return loaded{}, err
 	}
 	hit("after-load")
+	s.take(jobs)
 	s.header = next
+	s.remembers = s.remembers && !forget
 	s.epochs.Store(next.epoch)
 	s.done.clear() // what was compacted before may be forgotten (rule 70)
 	return l, nil

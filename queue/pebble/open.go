@@ -51,7 +51,8 @@ func (s *store) open() (err error) {
 		return err
 	}
 	s.disk = newDisk(s.settings.fs, dir, s.log)
-	s.cache = pebble.NewCache(s.settings.cache)
+	// Pebble takes the memory of what is not yet in tables off the cache.
+	s.cache = pebble.NewCache(s.settings.cache + 2*int64(s.memory))
 	if s.db, err = s.start(dir); err != nil {
 		s.cache.Unref()
 		return corrupt(err)
@@ -113,6 +114,10 @@ func (s *store) read() error {
 	})
 }
 
+// memtables are how many there may be: one that is written to, others that wait
+// to become tables.
+const memtables = 4
+
 // options of Pebble. The format is pinned, so that another version of Pebble
 // does not change what is on the disk.
 func (s *store) options() *pebble.Options {
@@ -122,7 +127,7 @@ func (s *store) options() *pebble.Options {
 		MemTableSize:       s.memory,
 		// Tables that wait to be written, and runs of new tables, until writers
 		// have to wait.
-		MemTableStopWritesThreshold: 4,
+		MemTableStopWritesThreshold: memtables,
 		L0CompactionThreshold:       2,
 		L0StopWritesThreshold:       64,
 		LBaseMaxBytes:               64 << 20,

@@ -1,7 +1,10 @@
 package pebble
 
 import (
+	"bytes"
 	"fmt"
+
+	"github.com/cockroachdb/pebble/v2"
 
 	"github.com/workpull/operator/workpull"
 )
@@ -12,10 +15,13 @@ func (s *store) saveProgress(epoch workpull.QueueEpoch, progress []workpull.JobP
 	if err := s.check(epoch); err != nil {
 		return err
 	}
+	if err := s.learn(); err != nil {
+		return err
+	}
 	c := change{store: s, cursor: s.cursor, byID: map[string]int{}}
 	rows := make([][]byte, len(progress))
 	for i, p := range progress {
-		if _, err := c.stored(p.MessageID()); err != nil {
+		if _, err := c.known(p.MessageID()); err != nil {
 			return err
 		}
 		var err error
@@ -28,7 +34,7 @@ func (s *store) saveProgress(epoch workpull.QueueEpoch, progress []workpull.JobP
 	w := writer{batch: b, dirty: map[uint64]*marks{}}
 	for i, p := range progress {
 		t := &c.jobs[c.byID[p.MessageID()]]
-		if t.knowledge != live || t.wasConfirmed {
+		if t.knowledge != stored || t.wasConfirmed {
 			continue // it is over
 		}
 		w.set(numberKey(tagProgress, t.sequence), rows[i])
@@ -47,35 +53,47 @@ func (s *store) saveProgress(epoch workpull.QueueEpoch, progress []workpull.JobP
 // payloads are those of stored jobs (B11). They never change, so that this needs
 // no turn: what counts is that the epoch is still the queue's in the end.
 func (s *store) payloads(epoch workpull.QueueEpoch, ids []string) ([]workpull.ReliablePayload, error) {
-	all := make([]workpull.ReliablePayload, 0, len(ids))
-	refuse := func(err error) ([]workpull.ReliablePayload, error) {
-		if latest := s.epochs.Load(); epoch.Value() == 0 || epoch.Value() != latest {
-			return nil, fenced(epoch, latest)
-		}
-		return nil, err
+	all, err := s.readPayloads(ids)
+	if latest := s.epochs.Load(); epoch.Value() == 0 || epoch.Value() != latest {
+		return nil, fenced(epoch, latest)
 	}
-	for _, id := range ids {
-		var sequence uint64
-		ok, err := s.get(idKey(tagIndex, id), func(v []byte) (err error) {
-			sequence, err = decodeSequence(v)
-			return err
-		})
-		if ok && err == nil {
-			ok, err = s.get(numberKey(tagPayload, sequence), func(v []byte) error {
-				payload, err := decodePayload(v)
-				all = append(all, payload)
-				return err
-			})
-		}
-		switch {
-		case err != nil:
-			return refuse(fmt.Errorf("job %q: %w", id, err))
-		case !ok:
-			return refuse(fmt.Errorf("job %q is not stored: %w", id, workpull.ErrQueueConflict))
-		}
+	return all, err
+}
+
+func (s *store) readPayloads(ids []string) (all []workpull.ReliablePayload, err error) {
+	sequences := make([]uint64, len(ids))
+	s.live.mu.RLock()
+	for i, id := range ids {
+		sequences[i] = s.live.jobs[digestOf(id)]
 	}
-	if _, err := refuse(nil); err != nil {
-		return nil, err
+	s.live.mu.RUnlock()
+	rows, err := s.db.NewIter(&pebble.IterOptions{LowerBound: []byte{tagPayload}, UpperBound: after(tagPayload)})
+	if err != nil {
+		return nil, fmt.Errorf("read: %w", corrupt(err))
+	}
+	defer func() {
+		if failed := corrupt(rows.Close()); failed != nil {
+			all, err = nil, fmt.Errorf("read: %w", failed)
+		}
+	}()
+	for i, id := range ids {
+		// They mostly ascend, so that each is found near the last.
+		key := numberKey(tagPayload, sequences[i])
+		if sequences[i] == 0 || !rows.SeekGE(key) || !bytes.Equal(rows.Key(), key) {
+			if rows.Error() != nil {
+				return nil, nil // the close tells
+			}
+			return nil, fmt.Errorf("job %q is not stored: %w", id, workpull.ErrQueueConflict)
+		}
+		value, err := rows.ValueAndErr()
+		if err != nil {
+			return nil, fmt.Errorf("job %q: %w", id, corrupt(err))
+		}
+		payload, err := decodePayload(value)
+		if err != nil {
+			return nil, fmt.Errorf("job %q: %w", id, err)
+		}
+		all = append(all, payload)
 	}
 	return all, nil
 }

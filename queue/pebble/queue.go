@@ -114,6 +114,9 @@ func (q *Queue) commit(ctx context.Context, what string, epoch workpull.QueueEpo
 func (q *Queue) Payloads(ctx context.Context, epoch workpull.QueueEpoch, messageIDs []string) ([]workpull.ReliablePayload, error) {
 	s, err := q.use(ctx)
 	var payloads []workpull.ReliablePayload
+	if err == nil && !s.live.known.Load() {
+		_, err = inTurn(ctx, s, func() (none, error) { return none{}, s.learn() })
+	}
 	if err == nil {
 		payloads, err = read(ctx, s, func() ([]workpull.ReliablePayload, error) { return s.payloads(epoch, messageIDs) })
 	}

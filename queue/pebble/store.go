@@ -20,9 +20,6 @@ const closePatience = 10 * time.Second
 
 // Bounds of what is remembered of jobs beside the store.
 const (
-	// hotJobs are the latest stored jobs whose sequences are remembered, so that
-	// their accepts and confirmations look nothing up.
-	hotJobs, hotBytes = 1 << 17, 16 << 20
 	// doneJobs are the latest compacted jobs of the epoch (rules 69, 70), and at
 	// least as many as the last batch had.
 	doneJobs, doneBytes = 1 << 16, 32 << 20
@@ -50,8 +47,8 @@ type store struct {
 	header
 	epochs atomic.Uint64 // the epoch, for who has no turn
 	spans  map[uint64]*marks
-	hot    *recent[uint64]    // sequences
 	done   *recent[completed] // of this epoch
+	live   live
 	// remembers tells that there may be completed jobs on the disk, and due when
 	// the first of them expires at the earliest.
 	remembers bool
@@ -63,7 +60,7 @@ func newStore(at place, with settings) *store {
 	return &store{
 		place: at, settings: with, gone: make(chan struct{}), turn: make(chan struct{}, 1),
 		spans: map[uint64]*marks{},
-		hot:   newRecent[uint64](hotJobs, hotBytes), done: newRecent[completed](doneJobs, doneBytes),
+		done:  newRecent[completed](doneJobs, doneBytes),
 	}
 }
 
