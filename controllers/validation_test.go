@@ -1,6 +1,9 @@
 package controllers_test
 
 import (
+	"os"
+	"path/filepath"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -195,4 +198,20 @@ func TestTemplateMetadataIsKept(t *testing.T) {
 	var w v1alpha1.WorkerPool
 	require.NoError(t, api.Get(t.Context(), client.ObjectKeyFromObject(pool), &w))
 	require.Equal(t, map[string]string{"team": "media"}, w.Spec.Template.Labels)
+}
+
+// The examples are accepted as they stand.
+func TestExamplesAreAccepted(t *testing.T) {
+	ns := namespace(t)
+	files, err := filepath.Glob("../examples/queues/*.yaml")
+	require.NoError(t, err)
+	require.Len(t, files, 2)
+	for _, file := range files {
+		text, err := os.ReadFile(file)
+		require.NoError(t, err)
+		for _, document := range strings.Split(string(text), "\n---\n") {
+			object := manifest(t, ns, document)
+			require.NoError(t, client.NewNamespacedClient(api, ns).Create(t.Context(), object, client.DryRunAll, client.FieldValidation("Strict")), file)
+		}
+	}
 }
