@@ -18,8 +18,8 @@ type Delivery struct {
 	Backoff Backoff `json:"backoff,omitzero"`
 
 	// DeduplicationWindow is how long a job that is done is still known, so
-	// that the same id submitted again runs nothing. It outlives restarts with
-	// an embedded or a postgres queue.
+	// that the same id submitted again runs nothing, whatever restarts in
+	// between. With a memory queue it is the last 10,000 jobs of an hour instead.
 	// +optional
 	// +kubebuilder:default="5m"
 	// +kubebuilder:validation:Type=string

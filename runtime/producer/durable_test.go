@@ -170,6 +170,16 @@ func TestReloadedJobsAreDone(t *testing.T) {
 	require.Eventually(t, func() bool { return second.job(t, "a").State == Done }, patience, 10*time.Millisecond)
 	require.Equal(t, 200, second.call(t, "POST", "/v1/jobs?id=a", "x").code)
 	require.NoError(t, second.stop())
+
+	// The queue knows it for the deduplication window, whatever restarts (S35).
+	third := start(t, set)
+	known := third.job(t, "a")
+	require.Equal(t, Done, known.State)
+	require.NotNil(t, known.Confirmed)
+	require.Equal(t, 202, third.call(t, "POST", "/v1/jobs?id=a", "x").code)
+	require.Eventually(t, func() bool { return third.call(t, "POST", "/v1/jobs?id=a", "x").code == 200 }, patience, 10*time.Millisecond)
+	require.Zero(t, third.status(t).Waiting, "it runs nothing again")
+	require.NoError(t, third.stop())
 }
 
 // A job out of attempts is a dead letter, which is told and does not count as

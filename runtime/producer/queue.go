@@ -17,9 +17,9 @@ import (
 	"github.com/workpull/operator/workpull"
 )
 
-// settle is for how long jobs that an earlier process left are held back, so
-// that workers which run one of them can register: they look for the producer
-// each second, and a look-up may take half of one.
+// settle is how long jobs that are loaded wait for workers that run them already
+// (B15). Workers ask for the producer every second, and their connections at
+// most two seconds apart.
 const settle = 3 * time.Second
 
 // durable is a queue that outlives this process.
@@ -52,15 +52,15 @@ func (p *process) endpointOptions(queue durable) []workpull.ProducerOption {
 		workpull.WithReliableRetryPolicy(s.MaxAttempts, s.Backoff),
 		workpull.WithReliableMaxBackoff(s.BackoffMax),
 	}
+	if queue == nil { // the ledger remembers what is done, within bounds
+		return options
+	}
 	if s.DeduplicationWindow > 0 {
 		options = append(options, workpull.WithReliableDeduplicationWindow(s.DeduplicationWindow))
 	}
-	if queue == nil {
-		return options
-	}
 	return append(options,
-		workpull.WithReliableAdoption(settle),
 		workpull.WithReliableDurableWorkQueue(queue),
+		workpull.WithReliableAdoption(settle),
 		workpull.WithReliableQueueRetry(s.QueueAttempts, s.QueueBackoff),
 		workpull.WithReliableQueueWatch(p.watch.note),
 	)
