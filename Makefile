@@ -188,12 +188,17 @@ soak: ## Simulate for as long as told: make soak DURATION=1h, or SEEDS=100000
 	  $(if $(SEEDS),-seeds $(SEEDS),-duration $(or $(DURATION),10m))
 
 .PHONY: test-setup
-test-setup: $(HELM) $(KUSTOMIZE)
+test-setup: $(HELM) $(KUSTOMIZE) postgres-setup
 	@if ! command -v gcc > /dev/null; then \
 	  echo "the race detector needs a C compiler: installing gcc and libc6-dev"; \
 	  [ "$$(id -u)" = 0 ] || { echo "not root: install gcc and libc6-dev yourself" >&2; exit 1; }; \
 	  apt-get update -q && DEBIAN_FRONTEND=noninteractive apt-get install -y -q --no-install-recommends gcc libc6-dev; \
 	fi
+	$(CLUSTER) assets > /dev/null
+
+# Tests run PostgreSQL servers of their own.
+.PHONY: postgres-setup
+postgres-setup:
 	@if ! ls /usr/lib/postgresql/*/bin/initdb > /dev/null 2>&1; then \
 	  echo "the tests run PostgreSQL servers of their own: installing Debian's, without starting its service"; \
 	  [ "$$(id -u)" = 0 ] || { echo "not root: install postgresql-15 or later yourself" >&2; exit 1; }; \
@@ -202,7 +207,6 @@ test-setup: $(HELM) $(KUSTOMIZE)
 	  sed -i -E 's/^#?(create_main_cluster) .*/\1 = false/' /etc/postgresql-common/createcluster.conf; \
 	  apt-get install -y -q --no-install-recommends postgresql; \
 	fi
-	$(CLUSTER) assets > /dev/null
 
 # The tests' cluster, beside the demo's. `make e2e-run RUN=TestScale` repeats one
 # test on the cluster of `make e2e-up`.
@@ -214,7 +218,7 @@ e2e: ## End-to-end tests on a real cluster of our own (needs root)
 	trap '$(MAKE) e2e-down' EXIT; $(MAKE) e2e-up; $(MAKE) e2e-run
 
 .PHONY: e2e-up
-e2e-up: $(HELM) $(KUSTOMIZE) images
+e2e-up: $(HELM) $(KUSTOMIZE) postgres-setup images
 	$(MAKE) images IMAGES=e2e-worker:./test/e2e/worker
 	@mkdir -p build/bin
 	cd test/cluster && go build -o $(E2E_CLUSTER) ./cmd/cluster
