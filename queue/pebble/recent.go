@@ -4,8 +4,8 @@ package pebble
 type recent[V any] struct {
 	count, bytes int // at most; bytes counts the MessageIDs
 	known        map[string]numbered[V]
-	// order holds all that were put, the oldest first, also those that were
-	// removed or put again since: what tells is the number.
+	// order holds all that were put, the oldest first, also those that were put
+	// again since: what tells is the number.
 	order []numberedID
 	used  int // of bytes
 	last  uint64
@@ -36,8 +36,6 @@ func (r *recent[V]) put(id string, value V) {
 	r.order = append(r.order, numberedID{id, r.last})
 	r.used += len(id)
 }
-
-func (r *recent[V]) remove(id string) { delete(r.known, id) }
 
 // trim forgets the oldest beyond the bounds, but none of the latest that are to
 // be kept.
