@@ -9,7 +9,10 @@
 package crash
 
 import (
+	"os"
+
 	"github.com/workpull/operator/queue/pebble"
+	"github.com/workpull/operator/queue/postgres"
 	"github.com/workpull/operator/workpull"
 )
 
@@ -34,6 +37,13 @@ var Backends = map[string]Backend{
 			"pebble-before-backup", "pebble-after-backup",
 		},
 	},
+	"postgres": {
+		Open: func(target string) workpull.DurableWorkQueue { return postgres.New(os.Getenv(EnvPostgres), target) },
+		Failpoints: []string{
+			"postgres-before-commit", "postgres-after-commit",
+			"postgres-load-locked", "postgres-load-before-commit", "postgres-load-after-commit",
+		},
+	},
 }
 
 // Environment of the child.
@@ -42,6 +52,9 @@ const (
 	EnvBackend = "WORKPULL_CRASH_BACKEND"
 	EnvTarget  = "WORKPULL_CRASH_TARGET"
 	EnvLog     = "WORKPULL_CRASH_LOG"
+	// EnvPostgres is the URL of the database that has the flow which the target
+	// names.
+	EnvPostgres = "WORKPULL_CRASH_POSTGRES"
 	// EnvLife numbers its lives, from 1.
 	EnvLife = "WORKPULL_CRASH_LIFE"
 	// EnvJobs is how many jobs it makes in this life. With none it does what is

@@ -14,6 +14,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/workpull/operator/internal/pgtest"
 	"github.com/workpull/operator/queue/internal/crash"
 	"github.com/workpull/operator/queue/internal/failpoint"
 )
@@ -34,6 +35,9 @@ func TestKills(t *testing.T) {
 	child := build(t)
 	for name, backend := range crash.Backends {
 		t.Run(name, func(t *testing.T) {
+			if name == "postgres" {
+				t.Setenv(crash.EnvPostgres, pgtest.New(t).Database(t))
+			}
 			dir := t.TempDir()
 			v := &victim{t: t, child: child, backend: name, dir: dir}
 			dice := rand.New(rand.NewPCG(1, uint64(len(name))))

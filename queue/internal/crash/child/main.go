@@ -87,7 +87,7 @@ func (l *lifetime) live(ctx context.Context) error {
 		return err
 	}
 	producer, err := workpull.Spawn(ctx, system, "dispatcher", newDispatcher(offers, l.book), workpull.AsReliableWorkPullingProducer(
-		workpull.WithReliableDurableWorkQueue(queue), workpull.WithReliableDeliveryConfirmation(),
+		workpull.WithReliableDurableWorkQueue(queue), workpull.WithReliableDeliveryConfirmation(), workpull.WithReliableDeduplicationWindow(window),
 		workpull.WithReliableCredits(credits), workpull.WithReliableStoreAhead(storeAhead)))
 	if err != nil {
 		return fmt.Errorf("spawn the producer: %w", err)
