@@ -6,13 +6,28 @@ import (
 	"time"
 
 	"github.com/tochemey/goakt/v3/actor"
+
+	"github.com/workpull/operator/workpull/internal/core"
 )
 
 // Snapshot is the state of a producer endpoint's controller at one moment.
 type Snapshot struct {
+	// At is when this was the state, by the clock that all times here are of: it
+	// never jumps.
+	At time.Time
+	// Session of the controller, which changes with each start, and Epoch of its
+	// queue, 0 without one.
+	Session, Epoch uint64
 	// Waiting jobs have no worker, InFlight jobs are at one, Delayed jobs
 	// wait for their backoff, Dead jobs are out of attempts.
 	Waiting, InFlight, Delayed, Dead int
+	// Running jobs are those in flight that their worker says have started, the
+	// others are Buffered.
+	Running, Buffered int
+	// OldestAge is about how long ago the oldest waiting job was accepted, or
+	// loaded; 0 when none waits. It may be 10 ms or some percent too high, and is
+	// too low for a job that was at a worker before.
+	OldestAge time.Duration
 	// Totals since the controller started, in jobs.
 	Accepted, Confirmed, Requeued, Rejected, Recalled uint64
 	// Adopted attempts outlived an earlier controller (B15).
@@ -31,25 +46,48 @@ type WorkerSnapshot struct {
 	// how often that one was given out.
 	RunningID      string
 	RunningAttempt int
+	// Running tells that the worker has said that it runs, and RunningSince when;
+	// a job that outlived a controller runs for longer than the new one knows.
+	Running      bool
+	RunningSince time.Time
+	// IdleSince is since when it holds nothing; zero while it holds something.
+	IdleSince time.Time
 	// Since is when it registered.
 	Since time.Time
 	// Suspended workers get nothing until they answer; draining ones leave;
 	// retired ones get nothing until they are released.
 	Suspended, Draining, Retired bool
+	// Uncertain workers are suspended, or there was news of their end: what they
+	// hold they may never have got.
+	Uncertain bool
 }
 
 func (c *producerController) snapshot(now time.Duration) Snapshot {
 	state := c.core.Snapshot(now)
 	s := Snapshot{
+		At: c.node.origin.Add(now), Session: state.Session, Epoch: state.Epoch,
 		Waiting: state.Waiting, InFlight: state.InFlight, Delayed: state.Delayed, Dead: state.Dead,
+		Running: state.Running, Buffered: state.Buffered, OldestAge: state.OldestAge,
 		Accepted: state.Accepted, Confirmed: state.Confirmed, Requeued: state.Requeued, Rejected: state.Rejected, Recalled: state.Recalled, Adopted: state.Adopted,
 		Workers: make([]WorkerSnapshot, len(state.Workers)),
 	}
-	for i, w := range state.Workers {
-		s.Workers[i] = WorkerSnapshot{
-			Identity: w.Identity, Endpoint: w.Endpoint, Host: w.Host, Demand: w.Demand, InFlight: w.InFlight,
-			RunningID: w.RunningID, RunningAttempt: int(w.RunningAttempt), Since: c.node.origin.Add(w.Since), Suspended: w.Suspended, Draining: w.Draining, Retired: w.Retired,
-		}
+	for i := range state.Workers {
+		s.Workers[i] = c.node.worker(&state.Workers[i])
+	}
+	return s
+}
+
+func (n *node) worker(w *core.WorkerSnapshot) WorkerSnapshot {
+	s := WorkerSnapshot{
+		Identity: w.Identity, Endpoint: w.Endpoint, Host: w.Host, Demand: w.Demand, InFlight: w.InFlight,
+		RunningID: w.RunningID, RunningAttempt: int(w.RunningAttempt), Running: w.Running,
+		Since: n.origin.Add(w.Since), Suspended: w.Suspended, Draining: w.Draining, Retired: w.Retired, Uncertain: w.Uncertain,
+	}
+	if w.Running {
+		s.RunningSince = n.origin.Add(w.RunningSince)
+	}
+	if w.InFlight == 0 {
+		s.IdleSince = n.origin.Add(w.IdleSince)
 	}
 	return s
 }

@@ -46,7 +46,8 @@ func (p *Producer) takeUp(now time.Duration, b *binding) {
 	}
 	p.line(j).remove(j)
 	p.place(now, b, j)
-	b.alone, b.started, b.adopted = j.solo, b.dispatched, h
+	b.alone, b.adopted = j.solo, h
+	b.start(now, b.dispatched)
 	p.index(b)
 	p.adopted++
 }

@@ -28,16 +28,19 @@ type binding struct {
 	recallNext uint64        // next sequence to ask for
 	expecting  bool          // a recalled job is on its way to this one
 
+	emptied time.Duration // when it last came to hold nothing
+
 	used         bool // has ever been given a job
 	stacked      bool
 	above, below *binding // in the stack of vacant ones
 
-	started   uint64       // highest sequence known to have been given to the worker
-	reserved  bool         // takes nothing until it is empty, for a suspect
-	alone     bool         // runs a suspect, and takes nothing besides
-	adopted   *HeldAttempt // went on as the first sequence (B15)
-	retired   bool         // is given nothing until it is released (B13)
-	suspended bool         // a send failed and the worker has not answered since
+	started   uint64        // highest sequence known to have been given to the worker
+	startedAt time.Duration // when that became known
+	reserved  bool          // takes nothing until it is empty, for a suspect
+	alone     bool          // runs a suspect, and takes nothing besides
+	adopted   *HeldAttempt  // went on as the first sequence (B15)
+	retired   bool          // is given nothing until it is released (B13)
+	suspended bool          // a send failed and the worker has not answered since
 	draining  bool
 	doubted   bool // there was news of its end, and it has not spoken since
 	probing   bool
@@ -91,12 +94,29 @@ func (b *binding) progress(now time.Duration, n uint64) {
 	b.progressed, b.stuck = now, false
 }
 
+// start notes that a sequence was given to the worker.
+func (b *binding) start(now time.Duration, sequence uint64) {
+	if sequence > b.started {
+		b.started, b.startedAt = sequence, now
+	}
+}
+
 // job returns the job under a sequence, or nil.
 func (b *binding) job(sequence uint64) *Job {
 	if sequence <= b.confirmed || sequence > b.dispatched {
 		return nil
 	}
 	return *b.jobs.at(int(sequence - b.confirmed - 1))
+}
+
+// first is the oldest job that the binding holds, or nil.
+func (b *binding) first() *Job {
+	for i := range b.jobs.length {
+		if j := *b.jobs.at(i); j != nil {
+			return j
+		}
+	}
+	return nil
 }
 
 // take empties the place of a sequence and returns the job that was there.

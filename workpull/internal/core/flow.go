@@ -25,9 +25,10 @@ func (p *Producer) Control(now time.Duration, from Peer, m *Control) {
 	}
 	b.control = m.Number
 	b.hear(p.leaseClock(now))
+	held := b.held
 	p.takeExceptions(now, b, m)
 	p.confirm(now, b, m.Confirmed)
-	b.started = max(b.started, min(m.Started, b.dispatched))
+	b.start(now, min(m.Started, b.dispatched))
 	p.settleRecalls(b, max(m.Started, m.Confirmed))
 	switch m.Kind {
 	case Request:
@@ -41,6 +42,9 @@ func (p *Producer) Control(now time.Duration, from Peer, m *Control) {
 		p.end(now, b, ReasonStopped)
 		p.pump(now)
 		return
+	}
+	if held > 0 && b.held == 0 {
+		b.emptied = now
 	}
 	p.index(b)
 	if m.ViaTimeout {

@@ -170,11 +170,11 @@ func (p *Producer) StoredAck(now time.Duration, from Peer, session, token uint64
 	case h.state == accepting: // a duplicate
 		return
 	case p.lane.durable:
-		p.accept(h)
+		p.accept(now, h)
 	default:
 		job := h.job
 		p.handshakes.complete(h)
-		p.admit(job)
+		p.admit(now, job)
 		p.repeat(job)
 	}
 	p.pump(now)

@@ -334,7 +334,7 @@ func (p *Producer) Committed(now time.Duration, session, number uint64, outcomes
 		p.stored(p.handshakes.find(token), &outcomes[i])
 	}
 	for _, a := range c.accepts {
-		p.acceptedJob(a)
+		p.acceptedJob(now, a)
 	}
 	for _, j := range c.confirms {
 		p.confirmedJob(now, j)
@@ -371,7 +371,7 @@ func (p *Producer) stored(h *handshake, s *StoreOutcome) {
 // accept lets the queue know that the producer actor acknowledged the job. With
 // batches that may ride in any later commit: a job that is stored and not
 // accepted is not lost (B1).
-func (p *Producer) accept(h *handshake) {
+func (p *Producer) accept(now time.Duration, h *handshake) {
 	job := h.job
 	if job.accepted || job.accepting { // a resubmission
 		p.handshakes.complete(h)
@@ -382,20 +382,20 @@ func (p *Producer) accept(h *handshake) {
 	p.lane.accepts = append(p.lane.accepts, acceptance{job: job, token: h.token})
 	if p.cfg.Batches {
 		p.handshakes.complete(h)
-		p.admit(job)
+		p.admit(now, job)
 		return
 	}
 	h.state = accepting
 }
 
 // acceptedJob is accepted durably.
-func (p *Producer) acceptedJob(a acceptance) {
+func (p *Producer) acceptedJob(now time.Duration, a acceptance) {
 	j := a.job
 	j.accepted, j.accepting = true, false
 	if h := p.handshakes.find(a.token); h != nil && h.state == accepting {
 		p.handshakes.complete(h)
 	}
-	p.admit(j)
+	p.admit(now, j)
 	p.repeat(j)
 }
 
@@ -407,10 +407,11 @@ func (p *Producer) repeat(j *Job) {
 }
 
 // admit lets an accepted job join the pool, once (rule 16).
-func (p *Producer) admit(j *Job) {
+func (p *Producer) admit(now time.Duration, j *Job) {
 	if j.state == jobStored && p.jobs[j.ID] == j {
 		p.accepted++
 		p.enqueue(j)
+		p.ages.note(now, j.StoreSequence, p.oldest())
 	}
 }
 

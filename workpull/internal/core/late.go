@@ -74,6 +74,9 @@ func (p *Producer) Late(now time.Duration, from Peer, session uint64, h HeldAtte
 	case jobDispatched:
 		b := j.binding
 		b.take(j.sequence)
+		if b.held == 0 {
+			b.emptied = now
+		}
 		p.index(b)
 		p.emit(Effect{Kind: Recall, Peer: b.peer, Link: &b.link, Session: p.session, Binding: b.id, Sequence: j.sequence})
 	}

@@ -86,6 +86,8 @@ type Producer struct {
 	delayed delayed
 	dead    pool
 
+	ages ages
+
 	bindings   map[uint64]*binding
 	byPeer     map[Peer]*binding
 	byIdentity map[string]*binding
@@ -191,6 +193,7 @@ func (p *Producer) Start(now time.Duration, session uint64, queue *LoadedQueue) 
 		retired:    map[string]bool{},
 		lastTick:   now,
 		memory:     memory{jobs: map[string]*Job{}},
+		ages:       ages{marks: []mark{{at: now}}},
 	}
 	if p.cfg.Durable {
 		p.lane = lane{durable: true, own: own, dropped: map[string]struct{}{}}

@@ -82,7 +82,7 @@ func (p *Producer) bind(now time.Duration, from Peer, r Registration, id uint64)
 	if old := p.byPeer[from]; old != nil { // the same address under another identity or incarnation
 		p.end(now, old, ReasonReplaced)
 	}
-	b := &binding{id: id, peer: from, reg: r, since: now, heard: p.leaseClock(now), draining: r.Draining}
+	b := &binding{id: id, peer: from, reg: r, since: now, emptied: now, heard: p.leaseClock(now), draining: r.Draining}
 	if r.RetiredBy != 0 && r.RetiredBy != p.session {
 		p.retired[r.Identity] = true
 	}

@@ -5,10 +5,17 @@ import "time"
 // Snapshot is the state of a producer controller at one moment (B12). It costs
 // time in proportion to the workers, not to the jobs.
 type Snapshot struct {
-	Session uint64
+	// Session of the controller, and Epoch of its queue, 0 without one.
+	Session, Epoch uint64
 	// Waiting jobs have no worker, InFlight jobs are at one, Delayed jobs
 	// wait for their backoff, Dead jobs are out of attempts.
 	Waiting, InFlight, Delayed, Dead int
+	// Running jobs are those in flight that are known to have started, the
+	// others are Buffered. A worker says within FlushDelay what has started.
+	Running, Buffered int
+	// OldestAge is about how long ago the oldest of the waiting jobs that are
+	// next was accepted, or loaded; 0 when none waits.
+	OldestAge time.Duration
 	// Totals of this incarnation, in jobs.
 	Accepted, Confirmed, Requeued, Rejected, Recalled, Adopted uint64
 	Workers                                                    []WorkerSnapshot
@@ -23,22 +30,34 @@ type WorkerSnapshot struct {
 	Demand, InFlight int
 	// Confirmed is the highest sequence of the binding that is done.
 	Confirmed uint64
-	// RunningID is the oldest job that the worker holds, the one that runs,
-	// and RunningAttempt its attempt.
+	// RunningID is the oldest job that the worker holds, the one that runs or
+	// is the next to, and RunningAttempt its attempt.
 	RunningID      string
 	RunningAttempt uint32
+	// Running tells that it is known to have started, and RunningSince when
+	// the controller learned that.
+	Running      bool
+	RunningSince time.Duration
+	// IdleSince is since when the worker holds nothing, while that is so.
+	IdleSince time.Duration
 	// Since is when the binding began.
 	Since               time.Duration
 	Suspended, Draining bool
 	Retired             bool
+	// Uncertain: something may not have reached it, or there was news of its
+	// end, and it has not spoken since. What it holds it may never have got.
+	Uncertain bool
 }
 
 // Snapshot tells what waits, what is where, and what each worker holds.
-func (p *Producer) Snapshot(time.Duration) Snapshot {
+func (p *Producer) Snapshot(now time.Duration) Snapshot {
 	s := Snapshot{
-		Session: p.session, Waiting: p.waiting.length + p.loaded.length + p.solos.length, Delayed: len(p.delayed), Dead: p.dead.length,
+		Session: p.session, Epoch: p.lane.epoch, Waiting: p.waiting.length + p.loaded.length + p.solos.length, Delayed: len(p.delayed), Dead: p.dead.length,
 		Accepted: p.accepted, Confirmed: p.confirmed, Requeued: p.requeued, Rejected: p.rejected, Recalled: p.recalled, Adopted: p.adopted,
 		Workers: make([]WorkerSnapshot, 0, len(p.bindings)),
+	}
+	if sequence := p.oldest(); sequence != 0 {
+		s.OldestAge = p.ages.of(now, sequence)
 	}
 	for _, b := range p.slots {
 		if b == nil {
@@ -47,17 +66,21 @@ func (p *Producer) Snapshot(time.Duration) Snapshot {
 		w := WorkerSnapshot{
 			Identity: b.reg.Identity, Endpoint: b.reg.Endpoint, Host: b.reg.Host, Peer: b.peer, Binding: b.id,
 			Demand: b.free(), InFlight: b.held, Confirmed: b.confirmed, Since: b.since,
-			Suspended: b.suspended, Draining: b.draining, Retired: b.retired,
+			Suspended: b.suspended, Draining: b.draining, Retired: b.retired, Uncertain: b.suspended || b.doubted,
 		}
-		for i := range b.jobs.length {
-			if j := *b.jobs.at(i); j != nil {
-				w.RunningID, w.RunningAttempt = j.ID, j.Attempt
-				break
+		if j := b.first(); j == nil {
+			w.IdleSince = b.emptied
+		} else {
+			w.RunningID, w.RunningAttempt = j.ID, j.Attempt
+			if w.Running = j.sequence <= b.started; w.Running {
+				w.RunningSince = b.startedAt
+				s.Running++
 			}
 		}
 		s.InFlight += w.InFlight
 		s.Workers = append(s.Workers, w)
 	}
+	s.Buffered = s.InFlight - s.Running
 	return s
 }
 

@@ -251,6 +251,8 @@ func (s *producerScript) run(t *testing.T, d *datadriven.TestData) string {
 		s.p.Late(s.now, Peer(a.first()), a.num("session", s.p.session), HeldAttempt{ID: a.str("id", ""), Epoch: a.num("epoch", 0), Token: a.num("token", 0)})
 	case "snapshot":
 		return s.snapshot()
+	case "inspect":
+		return s.inspect()
 	default:
 		d.Fatalf(t, "no command %q", d.Cmd)
 	}
@@ -355,6 +357,31 @@ func (s *producerScript) snapshot() string {
 		}
 		if w.Retired {
 			b.WriteString(" retired")
+		}
+		b.WriteByte('\n')
+	}
+	return b.String()
+}
+
+// inspect is what the operator looks at (B12).
+func (s *producerScript) inspect() string {
+	var b strings.Builder
+	sn := s.p.Snapshot(s.now)
+	fmt.Fprintf(&b, "session=%d epoch=%d waiting=%d buffered=%d running=%d", sn.Session, sn.Epoch, sn.Waiting, sn.Buffered, sn.Running)
+	if sn.Waiting > 0 {
+		fmt.Fprintf(&b, " oldest=%v", sn.OldestAge)
+	}
+	b.WriteByte('\n')
+	for _, w := range sn.Workers {
+		fmt.Fprintf(&b, "%s: held=%d", w.Identity, w.InFlight)
+		if w.InFlight == 0 {
+			fmt.Fprintf(&b, " idle-since=%v", w.IdleSince)
+		}
+		if w.Running {
+			fmt.Fprintf(&b, " runs=%s since=%v", w.RunningID, w.RunningSince)
+		}
+		if w.Uncertain {
+			b.WriteString(" uncertain")
 		}
 		b.WriteByte('\n')
 	}
