@@ -28,6 +28,7 @@ type endpoint struct {
 	node    *node
 	spec    *spec
 	mailbox *mailbox
+	pulses  pulses
 
 	// Of the actor's own turns.
 	start    *actor.Context

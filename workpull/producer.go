@@ -38,6 +38,7 @@ type producerController struct {
 	recall   *time.Timer
 	bound    map[core.Peer]*carrier
 	unbound  []*carrier // in this turn
+	pulse    core.Pulse // after the last turn
 }
 
 // carrier brings messages to the controller of one binding.
@@ -301,6 +302,10 @@ func (c *producerController) carryOut(now time.Duration) {
 		c.unbound[i] = nil
 	}
 	c.unbound = c.unbound[:0]
+	if pulse := c.core.Pulse(); pulse != c.pulse {
+		c.pulse = pulse
+		c.endpoint.pulses.beat()
+	}
 }
 
 func (c *producerController) do(now time.Duration, e *core.Effect) {

@@ -49,6 +49,32 @@ type WorkerSnapshot struct {
 	Uncertain bool
 }
 
+// Totals are what a session has counted, in jobs.
+type Totals struct {
+	Session                                                    uint64
+	Accepted, Confirmed, Requeued, Rejected, Recalled, Adopted uint64
+}
+
+// Totals is constant work.
+func (p *Producer) Totals() Totals {
+	return Totals{
+		Session: p.session, Accepted: p.accepted, Confirmed: p.confirmed, Requeued: p.requeued,
+		Rejected: p.rejected, Recalled: p.recalled, Adopted: p.adopted,
+	}
+}
+
+// Pulse is what a pool is woken up and put to sleep by.
+type Pulse struct {
+	// Waiting: some job has no worker. Idle: some worker holds nothing and asks
+	// for a job.
+	Waiting, Idle bool
+}
+
+// Pulse is constant work.
+func (p *Producer) Pulse() Pulse {
+	return Pulse{Waiting: p.oldest() != 0, Idle: !p.vacant.empty()}
+}
+
 // Snapshot tells what waits, what is where, and what each worker holds.
 func (p *Producer) Snapshot(now time.Duration) Snapshot {
 	s := Snapshot{

@@ -367,7 +367,7 @@ func (s *producerScript) snapshot() string {
 func (s *producerScript) inspect() string {
 	var b strings.Builder
 	sn := s.p.Snapshot(s.now)
-	fmt.Fprintf(&b, "session=%d epoch=%d waiting=%d buffered=%d running=%d", sn.Session, sn.Epoch, sn.Waiting, sn.Buffered, sn.Running)
+	fmt.Fprintf(&b, "pulse=%+v session=%d epoch=%d waiting=%d buffered=%d running=%d", s.p.Pulse(), sn.Session, sn.Epoch, sn.Waiting, sn.Buffered, sn.Running)
 	if sn.Waiting > 0 {
 		fmt.Fprintf(&b, " oldest=%v", sn.OldestAge)
 	}
