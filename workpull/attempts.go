@@ -74,28 +74,47 @@ func order(ctx context.Context, producer *actor.PID, do func(p *core.Producer, n
 // DeadLetters lists the dead letters of a producer endpoint, the oldest first,
 // at most limit or 10,000.
 func DeadLetters(ctx context.Context, producer *actor.PID, limit int) ([]DeadLetter, error) {
-	var letters []DeadLetter
-	e, ok := endpointOf(producer)
-	if !ok {
-		return nil, fmt.Errorf("list dead letters: %w", ErrNotEndpoint)
-	}
-	epoch := uint64(0)
-	err := order(ctx, producer, func(p *core.Producer, _ time.Duration) {
-		epoch = p.Epoch()
-		jobs := p.DeadLetters(max(0, min(limit, maxDeadLetters)))
-		list := make([]DeadLetter, len(jobs))
-		for i, j := range jobs {
-			list[i] = e.node.deadLetter(j)
-		}
-		letters = list
-	})
+	letters, epoch, err := deadLetters(ctx, producer, limit)
 	if err == nil {
+		e, _ := endpointOf(producer)
 		letters, err = e.node.laneOf(e.spec).withPayloads(ctx, epoch, letters)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("list dead letters: %w", err)
 	}
 	return letters, nil
+}
+
+// DeadLetterHistories lists them as DeadLetters does, but reads nothing from the
+// queue: TypeURL and Payload are empty where they were left with it.
+func DeadLetterHistories(ctx context.Context, producer *actor.PID, limit int) ([]DeadLetter, error) {
+	letters, _, err := deadLetters(ctx, producer, limit)
+	if err != nil {
+		return nil, fmt.Errorf("list dead letters: %w", err)
+	}
+	return letters, nil
+}
+
+// deadLetters lists those that the controller holds, of which epoch.
+func deadLetters(ctx context.Context, producer *actor.PID, limit int) ([]DeadLetter, uint64, error) {
+	e, ok := endpointOf(producer)
+	if !ok {
+		return nil, 0, ErrNotEndpoint
+	}
+	var letters []DeadLetter
+	var epoch uint64
+	err := order(ctx, producer, func(p *core.Producer, _ time.Duration) {
+		jobs := p.DeadLetters(max(0, min(limit, maxDeadLetters)))
+		list := make([]DeadLetter, len(jobs))
+		for i, j := range jobs {
+			list[i] = e.node.deadLetter(j)
+		}
+		letters, epoch = list, p.Epoch()
+	})
+	if err != nil { // the order may still be under way
+		return nil, 0, err
+	}
+	return letters, epoch, nil
 }
 
 // Redrive gives a dead letter all its attempts again and puts it at the end of

@@ -17,7 +17,7 @@ import (
 // that is idle, what runs and what only lies at a worker.
 func TestChangesAreToldAndSeen(t *testing.T) {
 	system := startSystem(t)
-	d := newDispatcher("a", "b")
+	d := newDispatcher()
 	finish := make(chan struct{})
 	producer := spawnProducer(t, system, d, workpull.WithReliableStoreAhead(10))
 	changes := make(chan struct{}, 1)
@@ -38,8 +38,11 @@ func TestChangesAreToldAndSeen(t *testing.T) {
 			}
 		}
 	}
+	for _, job := range []string{"a", "b"} {
+		require.NoError(t, system.NoSender().Tell(context.Background(), producer, wrapperspb.String(job)))
+	}
+	until("a job waits", func(s workpull.Snapshot) bool { return s.Waiting > 0 })
 	require.Eventually(t, func() bool { return inspectProducer(t, producer).Waiting == 2 }, patience, glance)
-	<-changes // the first of them, at least
 
 	before := time.Now()
 	spawnWorker(t, system, "w1", &worker{handle: func(*actor.ReceiveContext, *workpull.Delivery) bool {
