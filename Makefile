@@ -65,6 +65,7 @@ PROTO := $(shell git ls-files --cached --others --exclude-standard '*.proto' | g
 .PHONY: generate
 generate: $(CONTROLLER_GEN) ## Generate deepcopy, CRDs, RBAC, protobuf code and the charts' copies
 	cd tools && go run ./protogen -root .. $(PROTO)
+	cd tools && go run ./protogen -root .. -plugin 'go tool protoc-gen-go-grpc' $(PROTO)
 	$(CONTROLLER_GEN) object paths=./api/...
 	$(CONTROLLER_GEN) crd:generateEmbeddedObjectMeta=true paths=./api/... output:crd:dir=config/crd/bases
 	go run ./internal/crdgen config/crd/bases
