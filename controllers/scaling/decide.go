@@ -15,15 +15,16 @@ import (
 func Decide(producer ProducerState, pools []Pool, now time.Time) ([]Decision, History) {
 	d := deciding{
 		now: now, producer: &producer, unknown: producer.unknown(now) && !producer.silent(now),
-		demand: demandOf(producer.Snapshot),
+		demand: demandOf(producer.Snapshot, producer.History),
 	}
 	if producer.silent(now) {
-		d.demand = demand{}
+		d.demand.jobs, d.demand.queued, d.demand.running = 0, 0, 0
 	}
 	for i := range pools {
 		d.views = append(d.views, survey(&pools[i], producer.History, &producer, now))
 	}
-	history := History{Pools: make(map[string]PoolHistory, len(pools)), Progress: d.progress()}
+	history := History{Pools: make(map[string]PoolHistory, len(pools)), Progress: d.progress(),
+		JobTime: secondsOf(d.demand.jobTime), Residual: secondsOf(d.demand.residual)}
 	d.hand(history.Progress.most())
 	spare := d.spare()
 

@@ -11,12 +11,15 @@ type demand struct {
 	queued   float64 // waiting and buffered: nobody works on these
 	running  float64
 	arrivals float64 // jobs a second; zero where it is not measured
-	jobTime  float64 // seconds; zero where no rate is measured
-	residual float64 // seconds; zero where no rate is measured
+	jobTime  float64 // seconds; zero where it was never measured
+	residual float64 // seconds; zero where it was never measured
 }
 
-func demandOf(s *Snapshot) demand {
-	var d demand
+// demandOf reads the demand off a snapshot. Where that has no measure, the last
+// one counts: a producer that was idle for a while still has jobs as long as
+// before.
+func demandOf(s *Snapshot, h History) demand {
+	d := demand{jobTime: h.JobTime.Seconds(), residual: h.Residual.Seconds()}
 	if s == nil {
 		return d
 	}
@@ -24,8 +27,8 @@ func demandOf(s *Snapshot) demand {
 	d.running = float64(orZero(s.Running))
 	d.jobs = d.queued + d.running
 	d.arrivals = orZero(s.ArrivalRate)
-	if orZero(s.ServiceRate) > 0 && orZero(s.BusySlots) > 0 {
-		d.jobTime = *s.BusySlots / *s.ServiceRate
+	if orZero(s.JobTime) > 0 {
+		d.jobTime = s.JobTime.Seconds()
 		d.residual = d.jobTime
 		if s.Residual != nil {
 			d.residual = s.Residual.Seconds()

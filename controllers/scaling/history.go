@@ -14,6 +14,9 @@ type History struct {
 	Pools map[string]PoolHistory
 	// Progress is what growth has brought so far.
 	Progress Progress
+	// JobTime and Residual are the last that were measured, zero if none ever
+	// was.
+	JobTime, Residual time.Duration
 }
 
 // PoolHistory is that of one pool.

@@ -39,7 +39,7 @@ type Progress struct {
 
 // advance takes in a snapshot of a producer that has so many ready slots.
 func (p Progress) advance(s *Snapshot, slots int, now time.Time) Progress {
-	if !s.knows() || s.ServiceRate == nil || s.BusySlots == nil {
+	if !s.knows() || s.ServiceRate == nil {
 		return p
 	}
 	queued := orZero(s.Waiting) + orZero(s.Buffered)
@@ -58,7 +58,7 @@ func (p Progress) advance(s *Snapshot, slots int, now time.Time) Progress {
 	}
 	// Two times of a slot's use, so that most of what was begun on fewer slots
 	// has ended, and the time over which rates are measured.
-	settling := measuredOver + secondsOf(2**s.BusySlots/attempts)
+	settling := measuredOver + secondsOf(2*float64(*s.Running)/attempts)
 	if now.Sub(p.Since) >= settling {
 		p = p.measure(*s.ServiceRate, now)
 	}

@@ -65,7 +65,7 @@ func drawSnapshot(t *rapid.T, now time.Time) *Snapshot {
 	if rapid.Bool().Draw(t, "measured") {
 		s.ArrivalRate = some(float64(rapid.IntRange(0, 50).Draw(t, "arrivals")) / 10)
 		s.ServiceRate = some(float64(rapid.IntRange(0, 50).Draw(t, "service")) / 10)
-		s.BusySlots = some(float64(*s.Running))
+		s.JobTime = some(time.Duration(rapid.IntRange(1, 100).Draw(t, "job time")) * time.Second)
 	}
 	return s
 }

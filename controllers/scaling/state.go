@@ -54,10 +54,10 @@ type Snapshot struct {
 	// second and RejectionRate rejected attempts a second, each over the same
 	// time. A rejection is no service.
 	ArrivalRate, ServiceRate, RejectionRate *float64
-	// BusySlots is the mean number of jobs that ran over that time. Divided by
-	// ServiceRate it is the slot time that a confirmed job costs, its rejected
-	// attempts included.
-	BusySlots *float64
+	// JobTime is the slot time that a confirmed job costs: what the attempts
+	// that ended lately had taken, rejected ones included, for each of them
+	// that was confirmed. Nil while none was.
+	JobTime *time.Duration
 	// Residual is how long a running job holds its slot from now on, in the
 	// mean. Nil stands for the mean time of a job, as if jobs had no memory.
 	Residual *time.Duration

@@ -187,7 +187,11 @@ func (s *script) removeWorkers(a args) {
 func snapshotOf(a args, now time.Time) *Snapshot {
 	s := &Snapshot{At: now.Add(-a.duration("age", 0)), Waiting: a.int64("waiting"), Buffered: a.int64("buffered"), Running: a.int64("running"),
 		Delayed: a.int64("delayed"), ArrivalRate: a.float("arrivals"), ServiceRate: a.float("service"),
-		RejectionRate: a.float("rejections"), BusySlots: a.float("busy")}
+		RejectionRate: a.float("rejections")}
+	if a.has("job") {
+		d := a.duration("job", 0)
+		s.JobTime = &d
+	}
 	if a.has("residual") {
 		d := a.duration("residual", 0)
 		s.Residual = &d
