@@ -232,7 +232,8 @@ func (d *deciding) carryOut(v *view, target int) Decision {
 		}
 		out.Create = max(out.Desired-present, 0)
 	case d.producer.silent(d.now):
-		out.Victims = names(v.remaining())
+		// None of them can hold what could still be confirmed.
+		out.Victims = names(v.remaining(true))
 	case target >= present:
 		out.Create = target - present
 	default:
@@ -269,6 +270,9 @@ func (d *deciding) shrink(v *view, out *Decision) {
 		if more > 0 {
 			out.Desired += more
 			v.limit = IdleTime
+			if len(v.remaining(false)) == len(leaving) {
+				v.limit = Busy // the others hold something, or might
+			}
 		}
 	}
 	out.Victims = names(leaving)

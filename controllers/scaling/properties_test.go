@@ -279,7 +279,8 @@ func TestDecideIsPure(t *testing.T) {
 		for i := range copied {
 			copied[i].Workers = slices.Clone(pools[i].Workers)
 		}
-		history := History{Pools: map[string]PoolHistory{}, Progress: producer.History.Progress}
+		history := producer.History
+		history.Pools = map[string]PoolHistory{}
 		for name, h := range producer.History.Pools {
 			h.Peaks, h.Lows, h.Events = slices.Clone(h.Peaks), slices.Clone(h.Lows), slices.Clone(h.Events)
 			history.Pools[name] = h

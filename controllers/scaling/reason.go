@@ -86,7 +86,7 @@ func because(v *view, d *Decision) string {
 	case Jobs:
 		return "limited by one slot for each job"
 	case Busy:
-		return fmt.Sprintf("since %d are busy", n.Busy)
+		return fmt.Sprintf("since who is busy stays (%d wanted)", n.Wanted)
 	case StuckPods:
 		return fmt.Sprintf("limited by pods that cannot be scheduled, fail or are not ready: %d", n.Stuck)
 	case NoProgress:

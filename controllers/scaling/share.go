@@ -10,8 +10,8 @@ type allocation struct {
 	views []*view
 	// most slots altogether, floors aside.
 	most float64
-	// taken slots so far, those of pools with an external owner apart.
-	taken, fixed int
+	// taken slots so far.
+	taken int
 	// covered is the part of the demand that the taken slots see to, by each
 	// pool's own objective.
 	covered float64
@@ -23,13 +23,20 @@ type allocation struct {
 // not depend on what there was, pools shrink in the reverse order.
 func share(views []*view, most float64) {
 	a := allocation{views: slices.Clone(views), most: most}
+	fixed, strictest := 0, 0.0
 	for _, v := range views {
 		v.share = v.floor
+		strictest = max(strictest, v.whole)
 		if v.Autoscaling == nil {
-			a.fixed += v.share * v.Slots
+			fixed += v.share * v.Slots
 			continue
 		}
 		a.take(v, v.share)
+	}
+	// Slots of an external owner have no objective: the strictest one counts.
+	a.taken += fixed
+	if strictest > 0 {
+		a.covered += float64(fixed) / strictest
 	}
 	a.views = slices.DeleteFunc(a.views, func(v *view) bool { return v.Autoscaling == nil })
 	slices.SortStableFunc(a.views, func(l, r *view) int {
@@ -57,7 +64,7 @@ func (a *allocation) take(v *view, pods int) {
 // headroom so far (Webster's rule). So no pool ever gets less when there is
 // more to do, which rounding each pool's part by itself would not guarantee.
 func (a *allocation) fill(group []*view) {
-	for float64(a.taken+a.fixed) < a.most {
+	for float64(a.taken) < a.most {
 		var next *view
 		for _, v := range group {
 			if v.share < v.cap && !a.enough(v) && (next == nil || v.part() < next.part()) {
@@ -82,9 +89,10 @@ func (v *view) part() float64 {
 	return (float64(v.share-v.floor) + 0.5) / float64(v.cap-v.floor)
 }
 
-// enough tells whether the pool finds nothing left to do. The tolerance is that
-// of adding up fractions.
+// enough tells whether the pool finds nothing left to do. Covered is the same for
+// all, or the order in which they get pods would depend on how much there is to
+// do. The tolerance is that of adding up fractions.
 func (a *allocation) enough(v *view) bool {
 	const tolerance = 1e-9
-	return v.whole == 0 || a.covered+float64(a.fixed)/v.whole >= 1-tolerance
+	return v.whole == 0 || a.covered >= 1-tolerance
 }

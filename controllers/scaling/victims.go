@@ -12,19 +12,10 @@ import (
 // worker is never among them (S1, S3). Idle ones have to have been so for the
 // given time.
 func (v *view) candidates(idle time.Duration, now time.Time) []*Worker {
-	var out []*Worker
-	for i := range v.Workers {
-		w := &v.Workers[i]
-		if w.Phase == Terminating || w.Phase == Lost || w.Leaving || w.busy() {
-			continue
-		}
-		if w.Phase == Ready || w.Phase == NotReady {
-			if w.IdleSince == nil || now.Sub(*w.IdleSince) < idle && !w.Retiring {
-				continue
-			}
-		}
-		out = append(out, w)
-	}
+	out := slices.DeleteFunc(v.remaining(false), func(w *Worker) bool {
+		return (w.Phase == Ready || w.Phase == NotReady) &&
+			(w.IdleSince == nil || now.Sub(*w.IdleSince) < idle && !w.Retiring)
+	})
 	slices.SortFunc(out, leavesBefore)
 	return out
 }
@@ -67,13 +58,7 @@ func (w *Worker) rank() int {
 // drains are busy workers that are to be granted nothing more: those that are
 // so already, then those with the fewest jobs.
 func (v *view) drains(n int) []string {
-	var busy []*Worker
-	for i := range v.Workers {
-		w := &v.Workers[i]
-		if w.Phase != Terminating && w.Phase != Lost && !w.Leaving && w.busy() {
-			busy = append(busy, w)
-		}
-	}
+	busy := slices.DeleteFunc(v.remaining(true), func(w *Worker) bool { return !w.busy() })
 	slices.SortFunc(busy, func(a, b *Worker) int {
 		return cmp.Or(
 			first(a.Retiring, b.Retiring),
@@ -85,16 +70,15 @@ func (v *view) drains(n int) []string {
 	return names(busy[:min(n, len(busy))])
 }
 
-// remaining are all that are still there when their producer is gone and can
-// not be told anything any more: none holds what could still be confirmed.
-func (v *view) remaining() []*Worker {
+// remaining are the workers that do not go yet, with or without the busy ones.
+func (v *view) remaining(busy bool) []*Worker {
 	var out []*Worker
 	for i := range v.Workers {
-		if w := &v.Workers[i]; w.Phase != Terminating && w.Phase != Lost && !w.Leaving {
+		w := &v.Workers[i]
+		if w.Phase != Terminating && w.Phase != Lost && !w.Leaving && (busy || !w.busy()) {
 			out = append(out, w)
 		}
 	}
-	slices.SortFunc(out, leavesBefore)
 	return out
 }
 

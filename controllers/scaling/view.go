@@ -73,8 +73,9 @@ func (v *view) count(w *Worker, now time.Time) {
 		return
 	}
 	n.Present++
+	stuck := v.stuck(w, now)
 	switch {
-	case w.busy():
+	case w.busy() && !stuck: // a stuck one may hold something too: it is spared, and no capacity
 		n.Busy++
 	case w.Phase == Unscheduled:
 		n.Unscheduled++
@@ -90,7 +91,7 @@ func (v *view) count(w *Worker, now time.Time) {
 	if w.Phase == Ready {
 		v.ready++
 	}
-	if v.stuck(w, now) {
+	if stuck {
 		n.Stuck++
 	}
 }

@@ -82,8 +82,9 @@ func kedaChoice(k keda) choice {
 // oursGrid are our settings. The first is the default.
 func oursGrid() []choice {
 	grid := []choice{oursChoice(30*time.Second, time.Minute)}
-	for _, drain := range []time.Duration{time.Second, 5 * time.Second, 15 * time.Second, 30 * time.Second} {
-		for _, idle := range []time.Duration{15 * time.Second, 30 * time.Second, time.Minute, 2 * time.Minute, 3 * time.Minute, 4 * time.Minute, 5 * time.Minute, 10 * time.Minute} {
+	for _, drain := range []time.Duration{time.Second, 5 * time.Second, 30 * time.Second} {
+		for _, idle := range []float64{15, 30, 45, 60, 90, 120, 150, 180, 210, 240, 300, 450, 600} { // seconds
+			idle := time.Duration(idle * float64(time.Second))
 			grid = append(grid, oursChoice(drain, idle))
 		}
 	}
