@@ -94,13 +94,15 @@ func panel(b *strings.Builder, c *comparison) {
 	}
 	fmt.Fprintf(b, `<path d="M%.1f 0V%d" stroke="%s" stroke-dasharray="4 3"/>`+"\n", x(c.oracle.podTime.Hours()), panelHeight, oracleColour)
 	points := func(outcomes []outcome, colour string) {
+		fmt.Fprintf(b, `<g fill="%s" fill-opacity="0.6">`+"\n", colour)
 		for i, o := range outcomes {
 			ring := ""
 			if i == 0 {
 				ring = ` stroke="#000" stroke-width="1.5"`
 			}
-			fmt.Fprintf(b, `<circle cx="%.1f" cy="%.1f" r="3" fill="%s" fill-opacity="0.6"%s/>`+"\n", x(o.podTime.Hours()), y(c.excess(o)), colour, ring)
+			fmt.Fprintf(b, `<circle cx="%.1f" cy="%.1f" r="3"%s/>`+"\n", x(o.podTime.Hours()), y(c.excess(o)), ring)
 		}
+		b.WriteString("</g>\n")
 	}
 	points(c.keda, kedaColour)
 	points(c.ours, oursColour)

@@ -55,7 +55,7 @@ func report(to io.Writer, all []comparison, c churn, rows []row) {
 		c := &all[i]
 		line := func(who string, o outcome, bar, met string) {
 			fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%.1f\t%d\t%s\t\n", c.trace.name, short(c.start), who,
-				tenth(o.p50), tenth(o.p95), tenth(o.p99), tenth(c.excess(o)), bar, met, o.podTime.Hours(), o.interrupted, o.setting)
+				tenth(o.p50), tenth(o.p95), tenth(o.p99), hundredth(c.excess(o)), bar, met, o.podTime.Hours(), o.interrupted, o.setting)
 		}
 		verdict := "met"
 		if !c.affordable || c.excess(c.within) > c.bar() {
@@ -63,7 +63,7 @@ func report(to io.Writer, all []comparison, c churn, rows []row) {
 		}
 		line("oracle", c.oracle, "", "")
 		line("best HPA+KEDA", c.best, "", "")
-		line("ours, no dearer", c.within, "≤ "+tenth(c.bar()), verdict)
+		line("ours, no dearer", c.within, "≤ "+hundredth(c.bar()), verdict)
 		line("HPA+KEDA, no dearer than that", c.cheaperKeda, "", "")
 		line("HPA+KEDA, default", c.keda[0], "", "")
 		line("ours, default", c.ours[0], "", "")
@@ -87,7 +87,8 @@ func report(to io.Writer, all []comparison, c churn, rows []row) {
 	fmt.Fprintf(to, "bars: %d of %d met\n", met, bars)
 }
 
-func tenth(d time.Duration) string { return fmt.Sprintf("%.1f s", d.Seconds()) }
+func tenth(d time.Duration) string     { return fmt.Sprintf("%.1f s", d.Seconds()) }
+func hundredth(d time.Duration) string { return fmt.Sprintf("%.2f s", d.Seconds()) }
 
 func write(path string, rows []row) (err error) {
 	defer func() {
