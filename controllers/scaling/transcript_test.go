@@ -43,6 +43,9 @@ func (s *script) run(a args) string {
 		now, err := time.Parse(time.RFC3339, a.first())
 		a.must(err)
 		s.now = now
+		if s.producer.Snapshot != nil {
+			s.producer.Snapshot.At = now
+		}
 	case "pool":
 		s.setPool(a)
 	case "behavior":
