@@ -103,7 +103,7 @@ func (v *view) explainShare(bound bool) {
 		if !bound {
 			v.limit = Unlimited
 		}
-	case v.share == v.cap && v.cap < v.bounds.max && v.full > v.share:
+	case v.share == v.cap && v.full > v.share:
 		v.limit = StuckPods
 	case v.share >= v.bounds.max && v.share*v.Slots < int(math.Ceil(v.whole)):
 		v.limit = v.bounds.maxBy
@@ -238,9 +238,6 @@ func (d *deciding) carryOut(v *view, target int) Decision {
 		out.Create = target - present
 	default:
 		d.shrink(v, &out)
-	}
-	if d.producer.Gone && out.Create > 0 {
-		out.Create, out.Desired = 0, present
 	}
 	out.LimitedBy = v.limit
 	out.Numbers = d.numbers(v)
