@@ -164,17 +164,14 @@ verify-mutants: ## Fail when a mutant survives, or docs/mutants.md lists others
 bench-workpull: ## Measure the pattern: a table, and .bench/workpull.jsonl
 	cd bench && go run ./workpull -out $(CURDIR)/.bench/workpull.jsonl
 
-<<<<<<< HEAD
 .PHONY: bench-queue
 bench-queue: ## Measure the durable queues: a table, and .bench/queue.jsonl
 	mkdir -p .bench
 	cd bench && go run ./queue -dir $(CURDIR)/.bench -out $(CURDIR)/.bench/queue.jsonl
-=======
 # The same seeds give the same figures, so the plot is part of the docs.
 .PHONY: sim-scaling
 sim-scaling: ## Simulate elasticity beside HPA+KEDA and an oracle: a table, .bench/scaling.jsonl and a plot
 	go run ./controllers/scaling/sim -out .bench/scaling.jsonl -plot docs/concepts/scaling.svg
->>>>>>> 2c4f73c (Simulate elasticity beside HPA+KEDA and an oracle that knows the future)
 
 # Each fuzz target of the pattern, as folder:name.
 FUZZ_TARGETS = $(shell grep -roE '^func Fuzz[A-Za-z]+' --include='*_test.go' workpull | sed -E 's|/[^/]*:func |:|' | sort)
