@@ -168,6 +168,7 @@ bench-workpull: ## Measure the pattern: a table, and .bench/workpull.jsonl
 bench-queue: ## Measure the durable queues: a table, and .bench/queue.jsonl
 	mkdir -p .bench
 	cd bench && go run ./queue -dir $(CURDIR)/.bench -out $(CURDIR)/.bench/queue.jsonl
+
 # The same seeds give the same figures, so the plot is part of the docs.
 .PHONY: sim-scaling
 sim-scaling: ## Simulate elasticity beside HPA+KEDA and an oracle: a table, .bench/scaling.jsonl and a plot
