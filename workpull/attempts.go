@@ -49,7 +49,7 @@ func (n *node) history(failures []core.Failure) []FailedAttempt {
 func (n *node) deadLetter(j *core.Job) DeadLetter {
 	return DeadLetter{
 		MessageID: j.ID, StoreSequence: j.StoreSequence, Attempts: int(j.Attempt - 1), Interruptions: int(j.Interruptions()),
-		History: n.history(j.Failures()), TypeURL: j.Payload.TypeURL, Payload: j.Payload.Value,
+		History: n.history(j.Failures()), TypeURL: j.Body().TypeURL, Payload: j.Body().Value,
 	}
 }
 

@@ -205,9 +205,12 @@ type WorkQueueState struct {
 // Anything else is ErrQueueConflict. The slice is copied.
 func NewWorkQueueState(cursor uint64, messages []UnconfirmedMessage) (WorkQueueState, error) {
 	s := WorkQueueState{cursor: cursor, messages: append([]UnconfirmedMessage(nil), messages...)}
-	state := s.state()
-	if err := state.Validate(); err != nil {
-		return WorkQueueState{}, fmt.Errorf("queue state: %w", err)
+	check := core.NewStateCheck(cursor, len(messages))
+	for i := range s.messages {
+		m := &s.messages[i]
+		if err := check.Next(m.id, m.sequence, m.paged || m.payload.payload.TypeURL != ""); err != nil {
+			return WorkQueueState{}, fmt.Errorf("queue state: %w", err)
+		}
 	}
 	return s, nil
 }

@@ -53,8 +53,12 @@ func checkTail(fs vfs.FS, dir string) error {
 		return err
 	}
 	defer f.Close()
-	log, err := io.ReadAll(f)
+	info, err := f.Stat()
 	if err != nil {
+		return err
+	}
+	log := make([]byte, info.Size())
+	if _, err := io.ReadFull(f, log); err != nil {
 		return err
 	}
 	end := endOfLog(log, uint32(newest))

@@ -151,7 +151,7 @@ func (p *Producer) retry(now time.Duration, j *Job) {
 func (p *Producer) delay(j *Job) {
 	j.state = jobDelayed
 	if p.cfg.Pages && len(p.delayed) >= 2*p.pageSize() { // B11
-		j.Payload = Payload{}
+		j.Payload = nil
 	}
 	heap.Push(&p.delayed, j)
 }

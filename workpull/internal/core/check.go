@@ -54,7 +54,7 @@ func (p *Producer) checkCredits() error {
 func (p *Producer) WaitingPayloads() int {
 	n := 0
 	for _, j := range p.jobs {
-		if (j.state == jobWaiting || j.state == jobDelayed) && j.Payload.TypeURL != "" {
+		if (j.state == jobWaiting || j.state == jobDelayed) && j.Payload != nil {
 			n++
 		}
 	}
@@ -100,8 +100,8 @@ func (p *Producer) checkJobs() error {
 		}
 	}
 	for id, j := range p.memory.jobs {
-		if j.ID != id || j.state != jobFinished || j.Payload.TypeURL != "" || len(p.memory.order) < len(p.memory.jobs) { // B9
-			return fmt.Errorf("remembered: %s is under %s, in state %d, with %d bytes", j.ID, id, j.state, len(j.Payload.Value))
+		if j.ID != id || j.state != jobFinished || j.Payload != nil || len(p.memory.order) < len(p.memory.jobs) { // B9
+			return fmt.Errorf("remembered: %s is under %s, in state %d, with %d bytes", j.ID, id, j.state, len(j.Body().Value))
 		}
 	}
 	for i, j := range p.delayed {

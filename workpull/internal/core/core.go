@@ -49,8 +49,8 @@ type Job struct {
 	ID string
 	// StoreSequence is the number that Stored carried.
 	StoreSequence uint64
-	// Payload is the zero value while it is left with the queue (B11).
-	Payload Payload
+	// Payload is nil while it is left with the queue (B11).
+	Payload *Payload
 	// Attempt is the number of the attempt that is under way or comes next,
 	// from 1: one more than the attempts that were charged (B3).
 	Attempt uint32
@@ -87,6 +87,14 @@ func (j *Job) Interruptions() uint32 { return j.record().interruptions }
 
 // Failures are the charged attempts, the last maxHistory of them.
 func (j *Job) Failures() []Failure { return j.record().failures }
+
+// Body is the payload, the zero value while it is left with the queue.
+func (j *Job) Body() Payload {
+	if j.Payload == nil {
+		return Payload{}
+	}
+	return *j.Payload
+}
 
 // record is what befell the job, for reading.
 func (j *Job) record() trouble {

@@ -142,7 +142,7 @@ func (p *Producer) Produced(now time.Duration, from Peer, session, token uint64,
 			return
 		}
 		p.cursor++
-		job = &Job{ID: id, StoreSequence: p.cursor, Attempt: 1, Payload: payload}
+		job = &Job{ID: id, StoreSequence: p.cursor, Attempt: 1, Payload: &payload}
 		p.jobs[id] = job
 	}
 	h.answer(job)

@@ -65,23 +65,43 @@ type QueueState struct {
 
 // Validate holds a state to rule 67.
 func (s *QueueState) Validate() error {
-	seen := make(map[string]struct{}, len(s.Jobs))
-	last := uint64(0)
+	check := NewStateCheck(s.Cursor, len(s.Jobs))
 	for i := range s.Jobs {
 		j := &s.Jobs[i]
-		_, twice := seen[j.ID]
-		switch {
-		case j.ID == "":
-			return fmt.Errorf("job %d has no MessageID: %w", j.Sequence, ErrQueueConflict)
-		case twice:
-			return fmt.Errorf("MessageID %q is there twice: %w", j.ID, ErrQueueConflict)
-		case j.Sequence <= last || j.Sequence > s.Cursor:
-			return fmt.Errorf("sequence %d of %q comes after %d, the cursor is %d: %w", j.Sequence, j.ID, last, s.Cursor, ErrQueueConflict)
-		case j.Payload.TypeURL == "" && !j.Paged:
-			return fmt.Errorf("job %q has no payload: %w", j.ID, ErrQueueConflict)
+		if err := check.Next(j.ID, j.Sequence, j.Paged || j.Payload.TypeURL != ""); err != nil {
+			return err
 		}
-		seen[j.ID] = struct{}{}
-		last = j.Sequence
+	}
+	return nil
+}
+
+// StateCheck holds the jobs of a state to rule 67, one after the other.
+type StateCheck struct {
+	cursor, last uint64
+	seen         map[string]struct{}
+}
+
+// NewStateCheck begins with a state of that cursor and about so many jobs.
+func NewStateCheck(cursor uint64, jobs int) *StateCheck {
+	return &StateCheck{cursor: cursor, seen: make(map[string]struct{}, jobs)}
+}
+
+// Next is why the rule does not allow the next job. Payload tells that it has
+// one, or has left it with the queue.
+func (c *StateCheck) Next(id string, sequence uint64, payload bool) error {
+	switch {
+	case id == "":
+		return fmt.Errorf("job %d has no MessageID: %w", sequence, ErrQueueConflict)
+	case sequence <= c.last || sequence > c.cursor:
+		return fmt.Errorf("sequence %d of %q comes after %d, the cursor is %d: %w", sequence, id, c.last, c.cursor, ErrQueueConflict)
+	case !payload:
+		return fmt.Errorf("job %q has no payload: %w", id, ErrQueueConflict)
+	}
+	before := len(c.seen)
+	c.seen[id] = struct{}{}
+	c.last = sequence
+	if len(c.seen) == before {
+		return fmt.Errorf("MessageID %q is there twice: %w", id, ErrQueueConflict)
 	}
 	return nil
 }
@@ -235,10 +255,14 @@ func (p *Producer) takeOver(now time.Duration, state *QueueState, epoch uint64) 
 	p.jobs = make(map[string]*Job, len(state.Jobs))
 	for i := range state.Jobs {
 		s := &state.Jobs[i]
-		j := &Job{ID: s.ID, StoreSequence: s.Sequence, Attempt: 1, Payload: s.Payload, accepted: s.Accepted, loaded: true}
+		j := &Job{ID: s.ID, StoreSequence: s.Sequence, Attempt: 1, accepted: s.Accepted, loaded: true}
+		if !s.Paged {
+			payload := s.Payload // not the slice's, which is as large as the backlog
+			j.Payload = &payload
+		}
 		p.jobs[j.ID] = j
 		if !s.Paged {
-			p.weigh(&j.Payload)
+			p.weigh(j.Payload)
 		}
 		if s.Progress == nil || !p.resume(now, j, s.Progress) {
 			p.enqueue(j)
@@ -351,9 +375,10 @@ func (p *Producer) stored(h *handshake, s *StoreOutcome) {
 	p.cursor = max(p.cursor, s.Sequence)
 	job := p.jobs[h.id]
 	if job == nil {
-		job = &Job{ID: h.id, StoreSequence: s.Sequence, Attempt: 1, Payload: h.payload}
+		payload := h.payload
+		job = &Job{ID: h.id, StoreSequence: s.Sequence, Attempt: 1, Payload: &payload}
 		if s.Payload.TypeURL != "" {
-			job.Payload = s.Payload
+			payload = s.Payload
 		}
 		if s.Already { // and not held: it is done, whether or not it was accepted, and runs no more (rule 16, B1)
 			job.state = jobFinished
@@ -361,7 +386,7 @@ func (p *Producer) stored(h *handshake, s *StoreOutcome) {
 			job.dropped = job.dropped || s.Dropped
 		} else {
 			p.jobs[h.id] = job
-			p.weigh(&job.Payload)
+			p.weigh(job.Payload)
 		}
 	}
 	h.answer(job)

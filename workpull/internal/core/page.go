@@ -31,7 +31,7 @@ type paging struct {
 }
 
 // paged tells that a job's payload is left with the queue.
-func (p *Producer) paged(j *Job) bool { return p.cfg.Pages && j.Payload.TypeURL == "" }
+func (p *Producer) paged(j *Job) bool { return p.cfg.Pages && j.Payload == nil }
 
 // pageSize is how many payloads make up a page.
 func (p *Producer) pageSize() int {
@@ -48,7 +48,7 @@ func (p *Producer) weigh(payload *Payload) {
 // it.
 func (p *Producer) leave(l *pool, j *Job) {
 	if p.cfg.Pages && (l.rest != nil || l.covered >= 2*p.pageSize()) {
-		j.Payload = Payload{}
+		j.Payload = nil
 	}
 }
 
@@ -57,7 +57,7 @@ func (p *Producer) leave(l *pool, j *Job) {
 func (p *Producer) leaveBuried() {
 	for _, j := range p.buried {
 		if j.state == jobDead {
-			j.Payload = Payload{}
+			j.Payload = nil
 		}
 	}
 	p.buried = nil
@@ -135,7 +135,8 @@ func (p *Producer) Fetched(now time.Duration, session, number uint64, payloads [
 			continue
 		}
 		if p.paged(j) {
-			j.Payload = payloads[i]
+			payload := payloads[i] // not a whole page for one that is left of it
+			j.Payload = &payload
 		}
 	}
 	p.pump(now)

@@ -23,7 +23,7 @@ func (l *pool) pushBack(j *Job) {
 	l.length++
 	switch {
 	case l.rest != nil:
-	case j.Payload.TypeURL != "":
+	case j.Payload != nil:
 		j.covered = true
 		l.covered++
 	default:

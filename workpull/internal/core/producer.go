@@ -342,7 +342,7 @@ func (p *Producer) place(now time.Duration, b *binding, j *Job) {
 func (p *Producer) send(b *binding, j *Job) {
 	p.emit(Effect{
 		Kind: Dispatch, Peer: b.peer, Link: &b.link, Session: p.session, Binding: b.id, Sequence: j.sequence,
-		Delivery: &Delivery{Sequence: j.sequence, ID: j.ID, Attempt: j.Attempt, Token: j.token, Epoch: p.lane.epoch, Payload: j.Payload, Announce: j.solo},
+		Delivery: &Delivery{Sequence: j.sequence, ID: j.ID, Attempt: j.Attempt, Token: j.token, Epoch: p.lane.epoch, Payload: j.Body(), Announce: j.solo},
 	})
 }
 

@@ -23,7 +23,7 @@ func (p *Producer) remember(now time.Duration, j *Job) {
 	if p.cfg.Window == 0 || p.cfg.Remembers {
 		return
 	}
-	j.state, j.Payload, j.trouble = jobFinished, Payload{}, nil
+	j.state, j.Payload, j.trouble = jobFinished, nil, nil
 	p.memory.jobs[j.ID] = j
 	p.memory.order = append(p.memory.order, remembered{j, now})
 }

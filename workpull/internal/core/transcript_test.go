@@ -242,7 +242,7 @@ func (s *producerScript) run(t *testing.T, d *datadriven.TestData) string {
 	case "remembered":
 		bytes := 0
 		for _, j := range s.p.memory.jobs {
-			bytes += len(j.Payload.TypeURL) + len(j.Payload.Value)
+			bytes += len(j.Body().TypeURL) + len(j.Body().Value)
 		}
 		return fmt.Sprintf("%d jobs, payloads of %d bytes", len(s.p.memory.jobs), bytes)
 	case "recall-due":

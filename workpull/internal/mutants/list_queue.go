@@ -18,7 +18,7 @@ var queueMutants = []mutant{
 	{"B11", "a job that was done while its payload was asked for is never confirmed", "page.go", "\t\t\tp.lane.confirms = append(p.lane.confirms, j)\n", ""},
 	{"B11", "the payloads of dead letters stay", "page.go", "if j.state == jobDead {", "if false {"},
 	{"B11", "the payloads of delayed jobs stay", "attempts.go", "if p.cfg.Pages && len(p.delayed) >= 2*p.pageSize() { // B11", "if false { // B11"},
-	{"B11", "what is stored has no size", "lane.go", "\t\t\tp.weigh(&job.Payload)\n", ""},
+	{"B11", "what is stored has no size", "lane.go", "\t\t\tp.weigh(job.Payload)\n", ""},
 	{"B11", "the first page has no bound", "page.go", "cmp.Or(p.paging.mean, guessedSize)))", "max(1, p.paging.mean)))"},
 	{"B11, B15", "an adopted job that comes back has no payload", "attempts.go", "\t\tp.want(j)\n", ""},
 
@@ -45,9 +45,9 @@ var queueMutants = []mutant{
 	{"B9", "what the queue remembers takes memory", "remember.go", "if p.cfg.Window == 0 || p.cfg.Remembers {", "if p.cfg.Window == 0 {"},
 	{"B9", "what is done is not remembered", "remember.go", "if p.cfg.Window == 0 || p.cfg.Remembers {", "if true {"},
 	{"B9", "a resubmission of what is done runs", "handshake.go", "job, known = p.recollect(now, id)", "p.recollect(now, id)"},
-	{"B9, 53", "a resubmission is not told that it is done", "handshake.go", "\t\tp.admit(job)\n\t\tp.repeat(job)\n", "\t\tp.admit(job)\n"},
+	{"B9, 53", "a resubmission is not told that it is done", "handshake.go", "\t\tp.admit(now, job)\n\t\tp.repeat(job)\n", "\t\tp.admit(now, job)\n"},
 	{"B9, 53", "a resubmission of what is accepted is not told that it is done", "lane.go", "\t\tp.handshakes.complete(h)\n\t\tp.repeat(job)\n", "\t\tp.handshakes.complete(h)\n"},
-	{"B9", "what is done keeps its payload", "remember.go", "j.state, j.Payload, j.trouble = jobFinished, Payload{}, nil", "j.state, j.trouble = jobFinished, nil"},
+	{"B9", "what is done keeps its payload", "remember.go", "j.state, j.Payload, j.trouble = jobFinished, nil, nil", "j.state, j.trouble = jobFinished, nil"},
 
 	// Reload.
 	{"B16", "a queue is taken back from another writer", "lane.go", "if p.cfg.Reloads {", "if false {"},
@@ -63,8 +63,8 @@ var queueMutants = []mutant{
 	{"B15", "an attempt of no epoch is adopted", "adopt.go", "p.cfg.Settle == 0 || h.Epoch == 0 ||", "p.cfg.Settle == 0 ||"},
 	{"B15", "attempts are adopted though nobody asked for that", "adopt.go", "p.cfg.Settle == 0 || h.Epoch == 0 ||", "h.Epoch == 0 ||"},
 	{"B15", "a job that another has is adopted", "adopt.go", "if j == nil || j.state != jobWaiting {", "if j == nil || j.state != jobWaiting && j.state != jobDispatched {"},
-	{"B15, B3", "an adopted attempt is not known to run", "adopt.go", "b.alone, b.started, b.adopted = j.solo, b.dispatched, h", "b.alone, b.adopted = j.solo, h"},
-	{"B15, B3", "an adopted suspect gets company", "adopt.go", "b.alone, b.started, b.adopted = j.solo, b.dispatched, h", "b.started, b.adopted = b.dispatched, h"},
+	{"B15, B3", "an adopted attempt is not known to run", "adopt.go", "\tb.start(now, b.dispatched)\n\tp.index(b)\n\tp.adopted++", "\tp.index(b)\n\tp.adopted++"},
+	{"B15, B3", "an adopted suspect gets company", "adopt.go", "b.alone, b.adopted = j.solo, h", "b.adopted = h"},
 	{"B15", "what was adopted is named for ever", "registration.go", "if b.confirmed > 0 { // it has heard of it", "if false { // it has heard of it"},
 	{"B15", "who registers during a load runs nothing", "registration.go", "if ok && p.lane.loading && p.cfg.Settle > 0 {", "if false {"},
 	{"B15, B6", "who is not bound confirms what others gave it", "adopt.go", " && p.byPeer[from] != nil", ""},
