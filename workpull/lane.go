@@ -159,7 +159,7 @@ func (l queueLane) withPayloads(ctx context.Context, epoch uint64, letters []Dea
 			paged = append(paged, i)
 		}
 	}
-	if !l.spec.producer.Pages || len(paged) == 0 {
+	if !l.producer.Pages || len(paged) == 0 {
 		return letters, nil
 	}
 	gone := map[string]bool{}
