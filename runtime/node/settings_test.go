@@ -36,7 +36,7 @@ func TestRefusedSettingSaysWhichAndWhatItWanted(t *testing.T) {
 		{"a duration too long", producers, map[string]string{podenv.RetryInterval: "2h"},
 			`setting WORKPULL_RETRY_INTERVAL (--retry-interval) is "2h0m0s": want a duration such as 30s or 5m from 10ms to 1m`},
 		{"another queue", producers, map[string]string{podenv.Queue: "disk"},
-			`setting WORKPULL_QUEUE (--queue) is "disk": want one of memory`},
+			`setting WORKPULL_QUEUE (--queue) is "disk": want one of memory, embedded, postgres`},
 		{"no address", producers, map[string]string{podenv.PodIP: "producer.local"},
 			`setting WORKPULL_POD_IP (--pod-ip) is "producer.local": want an IP address of this machine`},
 		{"a seed without port", producers, map[string]string{node.Seeds: "10.0.0.1:9001,10.0.0.2"},
@@ -92,6 +92,8 @@ func TestTagsMatchPodenv(t *testing.T) {
 		podenv.NodeName, podenv.Membership, podenv.ProducerHost, podenv.RemotingPort, podenv.GossipPort, podenv.PeersPort,
 		podenv.LinkPort, podenv.IntakePort, podenv.HealthPort, podenv.Concurrency, podenv.FlowControlWindow,
 		podenv.DrainTimeout, podenv.MaxPending, podenv.MaxJobBytes, podenv.RetryInterval, podenv.Queue,
+		podenv.QueueDir, podenv.QueueURL, podenv.QueueAttempts, podenv.QueueBackoff, podenv.MaxAttempts, podenv.Backoff,
+		podenv.BackoffMax, podenv.DeduplicationWindow, podenv.Lease,
 	}
 	own := []string{node.Seeds, node.LogLevel, node.ProducerPort}
 	read := map[string]string{}

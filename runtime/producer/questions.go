@@ -111,14 +111,16 @@ func (i *intake) status(w http.ResponseWriter, r *http.Request) {
 func (s *Status) fill(from workpull.Snapshot, pods map[string]string) {
 	s.Waiting, s.InFlight, s.Delayed, s.Dead = from.Waiting, from.InFlight, from.Delayed, from.Dead
 	s.Accepted, s.Confirmed, s.Requeued, s.Rejected = from.Accepted, from.Confirmed, from.Requeued, from.Rejected
+	s.Running = from.Running
 	for _, w := range from.Workers {
-		if w.RunningID != "" {
-			s.Running++
-		}
-		s.Workers = append(s.Workers, WorkerStatus{
+		worker := WorkerStatus{
 			Identity: w.Identity, Pod: podOf(w.Identity, pods), Host: w.Host, Demand: w.Demand, InFlight: w.InFlight,
-			Running: w.RunningID, Attempt: w.RunningAttempt, Since: w.Since.UTC(), Suspended: w.Suspended, Draining: w.Draining,
-		})
+			Since: w.Since.UTC(), Suspended: w.Suspended, Draining: w.Draining,
+		}
+		if w.Running { // else the oldest only lies there
+			worker.Running, worker.Attempt = w.RunningID, w.RunningAttempt
+		}
+		s.Workers = append(s.Workers, worker)
 	}
 }
 
