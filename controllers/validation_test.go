@@ -200,6 +200,22 @@ func TestTemplateMetadataIsKept(t *testing.T) {
 	require.Equal(t, map[string]string{"team": "media"}, w.Spec.Template.Labels)
 }
 
+// What README shows is accepted as it stands.
+func TestREADMEIsAccepted(t *testing.T) {
+	text, err := os.ReadFile("../README.md")
+	require.NoError(t, err)
+	_, block, found := strings.Cut(string(text), "```yaml\n")
+	require.True(t, found)
+	block, _, _ = strings.Cut(block, "```")
+	documents := strings.Split(block, "\n---\n")
+	require.Len(t, documents, 2)
+	ns := namespace(t)
+	for _, document := range documents {
+		object := manifest(t, ns, document)
+		require.NoError(t, client.NewNamespacedClient(api, ns).Create(t.Context(), object, client.DryRunAll, client.FieldValidation("Strict")), document)
+	}
+}
+
 // The examples are accepted as they stand.
 func TestExamplesAreAccepted(t *testing.T) {
 	ns := namespace(t)

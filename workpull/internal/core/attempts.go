@@ -72,13 +72,11 @@ func (p *Producer) judge(now time.Duration, b *binding, why Reason) {
 		case !died:
 			if ran {
 				j.befallen().interruptions++
-				p.unsaved(j)
 			}
 		case !alone, !ran: // it may have run, for less than the worker takes to say so
 			t := j.befallen()
 			t.deaths++
 			j.solo = j.solo || t.deaths >= deathsBeforeSolo
-			p.unsaved(j)
 		default:
 			p.charge(now, j, b.reg.Identity, string(why)+" while it ran")
 			t := j.befallen()

@@ -4,8 +4,9 @@ import "time"
 
 // What befalls a job is kept in the queue, so that attempts, backoff and dead
 // letters outlive the controller (B3). That is written beside the jobs' own
-// way: what is charged, delayed or dead does not wait for it, and a requeue
-// that charges nothing writes nothing (rule 47).
+// way: what is charged, delayed or dead does not wait for it. A requeue that
+// charges nothing writes nothing (rule 47): interruptions and deaths that were
+// nobody's fault are kept with the next charge.
 
 // unsaved notes that the queue has to learn what befell the job.
 func (p *Producer) unsaved(j *Job) {

@@ -259,11 +259,9 @@ func (p *Producer) takeOver(now time.Duration, state *QueueState, epoch uint64) 
 		if !s.Paged {
 			payload := s.Payload // not the slice's, which is as large as the backlog
 			j.Payload = &payload
-		}
-		p.jobs[j.ID] = j
-		if !s.Paged {
 			p.weigh(j.Payload)
 		}
+		p.jobs[j.ID] = j
 		if s.Progress == nil || !p.resume(now, j, s.Progress) {
 			p.enqueue(j)
 		}

@@ -82,7 +82,8 @@ func (w *World) noteSaved(o *operation) {
 	}
 }
 
-// judgeKept: while nothing is under way the queue has what befell a job.
+// judgeKept: while nothing is under way the queue has what befell a job, but for
+// interruptions since its last charge (rule 47).
 func (w *World) judgeKept(j *job, s *core.JobState) {
 	q := w.queue.known[j.id]
 	if !w.opt.Keeps || w.foreign || w.under != none || q == nil || s.State == core.StateConfirming {
@@ -92,7 +93,7 @@ func (w *World) judgeKept(j *job, s *core.JobState) {
 	if k == nil {
 		k = &core.Progress{Attempt: 1}
 	}
-	if k.Attempt != s.Attempt || k.Interruptions != s.Interruptions || len(k.Failures) != len(s.Failures) || k.Dead != (s.State == core.StateDead) ||
+	if k.Attempt != s.Attempt || k.Interruptions > s.Interruptions || len(k.Failures) != len(s.Failures) || k.Dead != (s.State == core.StateDead) ||
 		s.State == core.StateDelayed && (!k.Delayed || k.Due != s.Due) {
 		w.fail("what was kept is not forgotten", "%s is %+v, the queue has %+v", j.id, *s, *k)
 	}
