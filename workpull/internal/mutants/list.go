@@ -115,7 +115,7 @@ var mutants = append([]mutant{
 	{"63", "the load of an older incarnation counts", "lane.go", "session != p.session || !p.lane.loading ||", "!p.lane.loading ||"},
 	{"65, 62", "an operation carries the first epoch", "lane.go", "Number: l.last, Epoch: l.epoch}", "Number: l.last, Epoch: 1}"},
 	{"61", "a conflict is an error like others", "lane.go", "if errors.Is(err, ErrQueueFenced) || errors.Is(err, ErrQueueConflict) { // rule 61", "if errors.Is(err, ErrQueueFenced) { // rule 61"},
-	{"61", "a failed accept is a failed store", "lane.go", "\t\treturn StageAccept\n", "\t\treturn StageStore\n"},
+	{"61", "a failed accept is a failed store", "queue.go", "\t\treturn StageAccept\n", "\t\treturn StageStore\n"},
 	{"62", "bindings outlive what bound them", "lane.go", "\tfor _, b := range p.slots {\n\t\tif b != nil {\n\t\t\tp.emit(Effect{Kind: Unbound", "\tfor _, b := range p.slots {\n\t\tif false {\n\t\t\tp.emit(Effect{Kind: Unbound"},
 	{"61", "a fence is an error like others", "lane.go", "if errors.Is(err, ErrQueueFenced) || errors.Is(err, ErrQueueConflict) { // rule 61", "if errors.Is(err, ErrQueueConflict) { // rule 61"},
 	{"62", "an error is ignored", "lane.go", "\t\tp.reset(now, fresh)\n\t\treturn\n", ""},
