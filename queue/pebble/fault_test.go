@@ -113,6 +113,9 @@ func TestErrorsOfTheLogAndTheManifestBreakTheStore(t *testing.T) {
 		for what, f := range map[string]*fault{
 			"EIO once": {at: at, once: true, err: syscall.EIO}, "ENOSPC": {at: at, err: syscall.ENOSPC},
 		} {
+			if f.once && name == "all writes" {
+				continue // the one may be a table's, which is written again
+			}
 			t.Run(name+", "+what, func(t *testing.T) { breaks(t, f) })
 		}
 	}

@@ -57,7 +57,7 @@ var sightTable = [sights]struct {
 	StaleAnswers: {"stale answer of the queue", 1_000}, FencedOrphans: {"operation of an older session fenced", 20},
 	LoadedUnaccepted: {"loaded and not accepted", 200}, RunAfterLoad: {"run again after a load", 1_000},
 	ResubmittedDone: {"resubmitted when done", 200}, UntoldConfirmations: {"confirmed and not told", 50},
-	Pages: {"page of payloads", 20_000}, Saves: {"progress saved", 3_000}, ResumedDelayed: {"delayed after a load", 15}, ResumedDead: {"dead after a load", 40},
+	Pages: {"page of payloads", 20_000}, Saves: {"progress saved", 1_500}, ResumedDelayed: {"delayed after a load", 15}, ResumedDead: {"dead after a load", 40},
 	ResumedDropped: {"given up after a load", 2}, ToldAgain: {"told again", 200}, ReloadsFenced: {"reload fenced", 50}, Adoptions: {"adopted", 500},
 	AdoptedWhenOver: {"adopted when it was over", 15}, AdoptedAndBack: {"adopted and given back", 2}, LateOfEarlier: {"late confirmation of an earlier epoch", 40}, OlderRefused: {"lower epoch refused", 300},
 }
